@@ -1,0 +1,36 @@
+# Every target makes its own virtual environment from a bare clone; nothing but Python 3.11 is needed.
+PYTHON ?= python3
+VENV ?= .venv
+BIN := $(VENV)/bin
+STAMP := $(VENV)/.installed
+
+.PHONY: demo test quick lint bench clean
+
+demo: $(STAMP)
+	$(BIN)/colonnade demo
+
+test: lint
+	$(BIN)/python -m pytest -q
+
+quick: lint
+	$(BIN)/python -m pytest -q -m "not slow"
+
+lint: $(STAMP)
+	$(BIN)/ruff check
+	$(BIN)/ruff format --check
+	$(BIN)/mypy
+
+bench: $(STAMP)
+	$(BIN)/python bench/wire.py
+	$(BIN)/python bench/split.py
+	$(BIN)/python bench/align.py
+	$(BIN)/python bench/crash.py --kills 200
+
+$(STAMP): pyproject.toml constraints.txt
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --upgrade pip
+	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable ".[dev]"
+	touch $(STAMP)
+
+clean:
+	rm -rf $(VENV) build dist .mypy_cache .ruff_cache .pytest_cache

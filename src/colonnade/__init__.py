@@ -1,0 +1,97 @@
+"""Colonnade: vertical federated learning that people can trust and use.
+
+>>> import colonnade as co
+>>> "gaussian" in co.defenses()
+True
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+# The rooms `align` shares its name with the function: loaded first, it leaves the name to the function below.
+import colonnade.align as _align_room  # noqa: F401
+
+if TYPE_CHECKING:
+    from colonnade.data.datasets import DATASETS, Dataset, load_dataset
+    from colonnade.data.records import Records
+    from colonnade.defend.base import Defense
+    from colonnade.federation.federation import Federation
+    from colonnade.federation.task import Task
+    from colonnade.learn.model import Prediction, VerticalModel
+    from colonnade.learn.train import train
+    from colonnade.registry import Registry
+
+__version__ = "0.1.0"
+
+__all__ = [
+    "Dataset",
+    "Defense",
+    "Federation",
+    "Prediction",
+    "Records",
+    "Task",
+    "VerticalModel",
+    "align",
+    "attacks",
+    "datasets",
+    "defenses",
+    "load",
+    "load_dataset",
+    "train",
+]
+
+_HOMES = {
+    "Dataset": "colonnade.data.datasets",
+    "Defense": "colonnade.defend.base",
+    "Federation": "colonnade.federation.federation",
+    "Prediction": "colonnade.learn.model",
+    "Records": "colonnade.data.records",
+    "Task": "colonnade.federation.task",
+    "VerticalModel": "colonnade.learn.model",
+    "load_dataset": "colonnade.data.datasets",
+    "train": "colonnade.learn.train",
+}
+
+
+def __getattr__(name: str) -> Any:
+    """Load a public name from its room when it is first asked for: importing Colonnade does not load torch."""
+    if name not in _HOMES:
+        raise AttributeError(f"module 'colonnade' has no attribute '{name}'")
+    return getattr(import_module(_HOMES[name]), name)
+
+
+def align(federation: Federation, policy: str = "drop") -> Federation:
+    """Align the parties' records by private set intersection; see `colonnade.align.federation.align_federation`."""
+    from colonnade.align.simulate import align_federation
+
+    return align_federation(federation, policy)
+
+
+def load(folder: str, device: str = "cpu") -> VerticalModel:
+    """Read a model that `VerticalModel.save` wrote."""
+    from colonnade.learn.model import VerticalModel
+
+    return VerticalModel.load(folder, device)
+
+
+def defenses() -> Registry[type[Defense]]:
+    """Return all registered defenses: iterates over names, prints one line each."""
+    from colonnade.defend import DEFENSES
+
+    return DEFENSES
+
+
+def attacks() -> Registry[Any]:
+    """Return all registered attacks: iterates over names, prints one line each."""
+    from colonnade.attack import ATTACKS
+
+    return ATTACKS
+
+
+def datasets() -> Registry[Any]:
+    """Return all registered data sets: iterates over names, prints one line each."""
+    from colonnade.data.datasets import DATASETS
+
+    return DATASETS

@@ -1,0 +1,61 @@
+"""What an attack is: it turns what a curious party saw into a guess."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar, Literal
+
+import torch
+from torch import Tensor
+
+from colonnade.attack.evidence import Evidence, Knowledge
+
+Strength = Literal["published", "adaptive", "oracle"]
+"""As published; knows the defense's public operator; or has true pairs of records and uploads: the ceiling."""
+
+
+class Attack:
+    """Turns what a curious active party saw into a guess of the victim's records.
+
+    An attack writes the methods it needs. One that works after training writes `fit` and `reconstruct`;
+    one that watches training also `observe`; a malicious one also `gradients`.
+    It draws randomness from `self.generator` alone and computes on `self.device`.
+    It never imports a defense: an adaptive attack is granted the defense's operator as a callable.
+    """
+
+    name: ClassVar[str]
+    knowledge: ClassVar[frozenset[Knowledge]] = frozenset({Knowledge.UPLOADS})
+    strength: ClassVar[Strength] = "published"
+
+    def __init__(self) -> None:
+        self.seed(0)
+
+    def seed(self, seed: int, device: torch.device | str = "cpu") -> None:
+        """Give the attack its own random stream, and the device to compute on."""
+        self.random_seed, self.device = seed, torch.device(device)
+        # The stream stays on the CPU, so that a seed means the same on every device.
+        self.generator = torch.Generator().manual_seed(seed)
+
+    def observe(self, uploads: Tensor, labels: Tensor | None, step: int) -> None:
+        """See one training batch as it arrives."""
+
+    def gradients(self, uploads: Tensor, labels: Tensor | None, step: int) -> Tensor | None:
+        """Return the gradient to send to the victim instead of the honest one; None stays honest."""
+        return None
+
+    def fit(self, evidence: Evidence) -> None:
+        """Learn from what was granted, once, after the victim's training."""
+
+    def reconstruct(self, uploads: Tensor) -> Tensor:
+        """Return a guess for each upload, shaped like the victim's records."""
+        raise NotImplementedError(f"{type(self).__name__} does not guess records")
+
+    def describe(self) -> dict[str, Any]:
+        """Return the name, the strength and the knowledge, as written beside every result."""
+        return {"name": self.name, "strength": self.strength, "knowledge": sorted(self.knowledge)}
+
+
+def run_attack(attack: Attack, evidence: Evidence) -> Tensor:
+    """Grant `attack` the part of `evidence` that its knowledge names, and return its guesses for the uploads."""
+    granted = evidence.only(attack.knowledge | {Knowledge.UPLOADS}, where=f"attack '{attack.name}'")
+    attack.fit(granted)
+    return attack.reconstruct(granted.uploads)

@@ -1,0 +1,99 @@
+"""What an attack is allowed to have, and nothing else."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any, ClassVar, Generic, TypeVar
+
+from torch import Tensor, nn
+
+from colonnade.errors import ConfigError, nearest
+
+T = TypeVar("T")
+
+
+class Knowledge(StrEnum):
+    """The names of the things that an attack may be granted."""
+
+    UPLOADS = "uploads"
+    """What the victim uploaded; a curious active party always has these."""
+    LABELS = "labels"
+    """The labels of the uploaded records."""
+    ARCHITECTURE = "architecture"
+    """How the victim's bottom model is built, without its weights."""
+    WEIGHTS = "weights"
+    """The victim's trained bottom model."""
+    AUXILIARY_RECORDS = "auxiliary_records"
+    """Records like the victim's, none of them the victim's."""
+    AUXILIARY_LABELS = "auxiliary_labels"
+    """The labels of the auxiliary records."""
+    AUXILIARY_UPLOADS = "auxiliary_uploads"
+    """What the victim's bottom and defense make of the auxiliary records: only an oracle has these."""
+    GRADIENTS_CONTROL = "gradients_control"
+    """The attack may choose the gradients that the victim gets: only a malicious active party does."""
+    DEFENSE_OPERATOR = "defense_operator"
+    """The public operator of the victim's defense, representation to upload: what an adaptive attack has."""
+
+
+# Control over gradients is a permission, not a thing that can be held.
+_THINGS = frozenset(Knowledge) - {Knowledge.GRADIENTS_CONTROL}
+
+
+class _Thing(Generic[T]):
+    """One thing that may be held; reading it where it was not granted is an error that names it."""
+
+    def __init__(self, name: Knowledge) -> None:
+        self._name = name
+
+    def __get__(self, evidence: Evidence, owner: type[Evidence]) -> T:
+        if self._name not in evidence.held:
+            remedy = f"name '{self._name}' in the attack's knowledge"
+            raise ConfigError(f"knowledge '{self._name}' was not granted", where="evidence", remedy=remedy)
+        thing: T = evidence.held[self._name]
+        return thing
+
+
+@dataclass(frozen=True)
+class Evidence:
+    """The things an attack was granted; each is an attribute, and asking for one that was not granted is an error.
+
+    `bottom_factory` (knowledge `architecture`) makes an untrained bottom like the victim's from a seed;
+    `bottom` (knowledge `weights`) is the victim's own; the other attributes are named like their knowledge.
+
+    Attributes:
+        input_shape: shape of one record of the victim, which every attack must know to guess one.
+        held: what there is, under the names of `Knowledge`.
+
+    >>> import torch
+    >>> evidence = Evidence((4,), {"uploads": torch.zeros(2, 3)})
+    >>> evidence.uploads.shape
+    torch.Size([2, 3])
+    """
+
+    input_shape: tuple[int, ...]
+    held: Mapping[str, Any]
+
+    uploads: ClassVar[_Thing[Tensor]] = _Thing(Knowledge.UPLOADS)
+    labels: ClassVar[_Thing[Tensor]] = _Thing(Knowledge.LABELS)
+    bottom_factory: ClassVar[_Thing[Callable[[int], nn.Module]]] = _Thing(Knowledge.ARCHITECTURE)
+    bottom: ClassVar[_Thing[nn.Module]] = _Thing(Knowledge.WEIGHTS)
+    auxiliary_records: ClassVar[_Thing[Tensor]] = _Thing(Knowledge.AUXILIARY_RECORDS)
+    auxiliary_labels: ClassVar[_Thing[Tensor]] = _Thing(Knowledge.AUXILIARY_LABELS)
+    auxiliary_uploads: ClassVar[_Thing[Tensor]] = _Thing(Knowledge.AUXILIARY_UPLOADS)
+    defense_operator: ClassVar[_Thing[Callable[[Tensor], Tensor]]] = _Thing(Knowledge.DEFENSE_OPERATOR)
+
+    def __post_init__(self) -> None:
+        for name in self.held:
+            if name not in _THINGS:
+                raise ConfigError(f"unknown knowledge '{name}'", where="evidence", remedy=nearest(name, _THINGS))
+
+    def only(self, knowledge: Iterable[Knowledge], *, where: str) -> Evidence:
+        """Return the part of the evidence that `knowledge` names; `where` is the attack that asks."""
+        wanted = [name for name in knowledge if name in _THINGS]
+        missing = sorted(name for name in wanted if name not in self.held)
+        if missing:
+            remedy = "add it to the evidence or choose an attack that needs less"
+            raise ConfigError(f"it needs {', '.join(missing)}, which is not there", where=where, remedy=remedy)
+        return Evidence(self.input_shape, {name: self.held[name] for name in wanted})

@@ -1,0 +1,72 @@
+"""`colonnade init`: write a commented federation file and one file per party."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+_EXAMPLE = "Example: [bold]colonnade init clinic lab insurer --active clinic --label outcome --out study[/bold]"
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command."""
+    app.command("init", epilog=_EXAMPLE)(init)
+
+
+def init(
+    parties: Annotated[list[str], typer.Argument(metavar="PARTY...", help="The parties, in order; at least two.")],
+    active: Annotated[str, typer.Option(help="The party that holds the label.")],
+    label: Annotated[str, typer.Option(help="The label's column at the active party.")],
+    out: Annotated[Path, typer.Option(help="The folder to write into.")] = Path(),
+    name: Annotated[str | None, typer.Option(help="The federation's name; the parties' names if not given.")] = None,
+    force: Annotated[bool, typer.Option("--force", help="Overwrite files that exist.")] = False,
+) -> None:
+    """Write federation.yaml and one file per party, with a comment at every line."""
+    from colonnade.federation.template import federation_template, party_template
+
+    _check_names(parties, active)
+    texts = {"federation.yaml": federation_template(name or "-".join(parties), parties, active, label)}
+    texts |= {f"{party}.yaml": party_template(parties, party) for party in parties}
+    _write(out, texts, force)
+    for file in texts:
+        typer.echo(f"wrote {out / file}")
+    typer.echo("next: write where the records are in each party's file, then 'colonnade keys' and 'colonnade check'")
+
+
+def _check_names(parties: list[str], active: str) -> None:
+    from pydantic import TypeAdapter, ValidationError
+
+    from colonnade.errors import ConfigError, nearest
+    from colonnade.federation.files import PartyName
+
+    if len(parties) < 2:
+        raise ConfigError("a federation needs at least two parties", where="PARTY", remedy="name another one")
+    for party in parties:
+        try:
+            TypeAdapter(PartyName).validate_python(party)
+        except ValidationError as error:
+            what = error.errors()[0]["msg"].removeprefix("Value error, ")
+            raise ConfigError(what, where="PARTY") from None
+        if parties.count(party) > 1:
+            raise ConfigError(f"'{party}' is named twice", where="PARTY", remedy="give every party its own name")
+    if "federation" in parties:
+        raise ConfigError("no party can be called 'federation'", where="PARTY", remedy="its file would take federation.yaml")
+    if active not in parties:
+        raise ConfigError(f"'{active}' is none of the parties", where="--active", remedy=nearest(active, parties))
+
+
+def _write(folder: Path, texts: dict[str, str], force: bool) -> None:
+    from colonnade.errors import ConfigError
+    from colonnade.run import write_atomically
+
+    taken = [file for file in texts if (folder / file).exists()]
+    if taken and not force:
+        raise ConfigError(f"there is already {', '.join(taken)}", where=str(folder), remedy="--force overwrites")
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise ConfigError(f"the folder cannot be made: {error.strerror}", where=str(folder)) from error
+    for file, text in texts.items():
+        write_atomically(folder / file, text.encode())

@@ -1,0 +1,264 @@
+"""A party's records: ids, and beside them columns, images or a label."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TypeVar
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+
+from colonnade.data.kinds import is_numeric, numeric_values
+from colonnade.errors import DataError, nearest
+
+Rows = TypeVar("Rows", pd.DataFrame, pd.Series)
+
+_SHOWN_COLUMNS = 12
+_FEW_CHANNELS = (1, 3)
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Records:
+    """The records one party holds, each with an id that aligns it with the records of the others.
+
+    Attributes:
+        ids: one id a record: unique, none missing, all integers or all strings.
+        table: the party's columns, one row a record (indexed by id), or None.
+        images: `(records, channels, height, width)`, uint8 or float32 in [0, 1], or None.
+        label: what the federation learns to predict (indexed by id); None but at the active party.
+
+    A label-only party has neither table nor images; rows correspond by position.
+    """
+
+    ids: pd.Index
+    table: pd.DataFrame | None = None
+    images: npt.NDArray[np.generic] | None = None
+    label: pd.Series | None = None
+
+    def __post_init__(self) -> None:
+        ids = check_ids(self.ids, where="records")
+        object.__setattr__(self, "ids", ids)
+        if self.table is not None:
+            table = self.table if len(self.table.columns) else None
+            object.__setattr__(self, "table", _indexed(table, ids, "table"))
+        object.__setattr__(self, "label", _indexed(self.label, ids, "label"))
+        if self.images is not None:
+            object.__setattr__(self, "images", _checked_images(self.images, len(ids)))
+
+    @classmethod
+    def from_frame(
+        cls,
+        frame: pd.DataFrame,
+        *,
+        id_column: str | None = None,
+        columns: Sequence[str] | None = None,
+        label: str | None = None,
+        where: str = "frame",
+        for_training: bool = True,
+    ) -> Records:
+        """Take a party's records out of a frame.
+
+        Args:
+            frame: one row a record.
+            id_column: the column with the ids; None takes the frame's index.
+            columns: the party's columns; None takes all but the id and the label, `[]` none.
+            label: the column with the label, which may not be one of `columns`.
+            where: the file or party named in errors.
+            for_training: False lets a column pass in which every value is missing, as records to predict may have.
+        """
+        _check_names(frame, id_column, columns, label, where)
+        if not len(frame):
+            raise DataError("there are no records", where=where)
+        ids = check_ids(frame.index if id_column is None else pd.Index(frame[id_column]), where)
+        wanted = list(columns) if columns is not None else [c for c in frame.columns if c not in (id_column, label)]
+        table = frame[wanted]
+        _check_values(table if label is None else frame[[*wanted, label]], where, for_training)
+        return cls(ids, table=table, label=None if label is None else frame[label])
+
+    def __len__(self) -> int:
+        return len(self.ids)
+
+    @property
+    def columns(self) -> list[str]:
+        """Names of the table's columns; empty without a table."""
+        return [] if self.table is None else list(self.table.columns)
+
+    @property
+    def has_features(self) -> bool:
+        """Whether there is anything to learn from besides the label."""
+        return self.table is not None or self.images is not None
+
+    def take(self, rows: npt.ArrayLike) -> Records:
+        """Return the records at these row numbers, in this order.
+
+        An alignment writes -1 for a record that the party lacks: that is refused here, since leaving it
+        out or filling it in is the federation's choice.
+        """
+        chosen = np.asarray(rows)
+        if chosen.size == 0:
+            chosen = chosen.astype(np.int64)
+        if chosen.ndim != 1 or not np.issubdtype(chosen.dtype, np.integer):
+            raise DataError("rows must be a list of whole numbers", where="records")
+        bad = np.flatnonzero((chosen < 0) | (chosen >= len(self)))
+        if bad.size:
+            raise DataError(
+                f"{bad.size} of {chosen.size} asked rows do not exist (first: row {chosen[bad[0]]} of {len(self)})",
+                where="records",
+                remedy="leave out records that this party lacks before taking",
+            )
+        return Records(
+            self.ids.take(chosen),
+            table=None if self.table is None else self.table.take(chosen),
+            images=None if self.images is None else self.images[chosen],
+            label=None if self.label is None else self.label.take(chosen),
+        )
+
+    def __repr__(self) -> str:
+        # Ids are what alignment keeps private: their values are never printed.
+        kind = "integer" if pd.api.types.is_integer_dtype(self.ids.dtype) else "text"
+        lines = [f"Records: {len(self):,} records with {kind} ids"]
+        if self.table is not None:
+            shown = [_described(self.table[name]) for name in self.columns[:_SHOWN_COLUMNS]]
+            more = len(self.columns) - len(shown)
+            lines.append(f"  {len(self.columns)} columns: {', '.join(shown)}{f' and {more} more' if more else ''}")
+        if self.images is not None:
+            lines.append(f"  images: {' x '.join(map(str, self.images.shape[1:]))}, {self.images.dtype}")
+        if self.label is not None:
+            lines.append(f"  label: {self.label.name or 'unnamed'}, {self.label.nunique()} distinct values")
+        if not self.has_features:
+            lines.append("  no columns and no images")
+        return "\n".join(lines)
+
+
+def check_ids(ids: pd.Index, where: str) -> pd.Index:
+    """Return ids as an index of int64 or of strings; raise DataError unless they are unique and of one type."""
+    index: pd.Index = pd.Index(ids)
+    if isinstance(index, pd.MultiIndex):
+        raise DataError("ids span several columns", where=where, remedy="join them into one column")
+    missing = np.flatnonzero(index.isna())
+    if missing.size:
+        raise DataError(f"{missing.size} ids are missing at {row_numbers(missing)}", where=where)
+    index = _of_one_type(index, where)
+    if not index.is_unique:
+        twice = index.duplicated(keep=False)
+        count, rows = index[twice].nunique(), np.flatnonzero(twice)
+        raise DataError(
+            f"{count} ids occur more than once, at {row_numbers(rows)}",
+            where=where,
+            remedy="keep one row for each id",
+        )
+    unnamed: pd.Index = index.rename(None)
+    return unnamed
+
+
+def row_numbers(rows: npt.NDArray[np.intp], shown: int = 5) -> str:
+    """Say which rows are meant, counted from 0 without the header: `rows 3, 7, 9 and 12 more`."""
+    first = ", ".join(str(row) for row in rows[:shown])
+    more = f" and {rows.size - shown} more" if rows.size > shown else ""
+    return f"{'row' if rows.size == 1 else 'rows'} {first}{more}"
+
+
+def _of_one_type(index: pd.Index, where: str) -> pd.Index:
+    if index.empty:
+        return index
+    if not pd.api.types.is_integer_dtype(index.dtype):
+        index = pd.Index(np.asarray(index, dtype=object))
+    kind = pd.api.types.infer_dtype(index, skipna=False)
+    if kind == "string":
+        return index
+    if kind == "integer":
+        try:
+            # By way of Python integers where a plain cast would wrap around.
+            whole_ids = index.to_numpy(dtype=object) if index.dtype == "uint64" else index
+            return pd.Index(whole_ids, dtype="int64")
+        except OverflowError:
+            raise DataError("ids do not fit in 64 bits", where=where, remedy="write them as text") from None
+    text = np.fromiter((isinstance(value, str) for value in index), dtype=bool, count=len(index))
+    whole = np.fromiter(
+        (isinstance(value, int | np.integer) and not isinstance(value, bool) for value in index), bool, len(index)
+    )
+    expected, what = (text, "text") if text.sum() >= whole.sum() else (whole, "integers")
+    if not text.any() and not whole.any():
+        raise DataError(f"ids are of type {kind}", where=where, remedy="ids must be all integers or all text")
+    raise DataError(
+        f"ids are of mixed types: most are {what}, but not {row_numbers(np.flatnonzero(~expected))}",
+        where=where,
+        remedy="ids must be all integers or all text",
+    )
+
+
+def _indexed(part: Rows | None, ids: pd.Index, what: str) -> Rows | None:
+    if part is None:
+        return None
+    if len(part) != len(ids):
+        raise DataError(f"{what} has {len(part)} rows for {len(ids)} ids", where="records")
+    return part.set_axis(ids, axis=0)
+
+
+def _checked_images(images: npt.NDArray[np.generic], count: int) -> npt.NDArray[np.generic]:
+    if images.ndim != 4 or len(images) != count or 0 in images.shape[1:]:
+        raise DataError(
+            f"images have shape {images.shape} for {count} ids",
+            where="records",
+            remedy="give (records, channels, height, width)",
+        )
+    if images.shape[-1] in _FEW_CHANNELS and images.shape[1] not in _FEW_CHANNELS:
+        raise DataError(
+            f"images of shape {images.shape} seem to have their channels last",
+            where="records",
+            remedy="give images.transpose(0, 3, 1, 2)",
+        )
+    if images.dtype == np.uint8:
+        return images
+    if images.dtype != np.float32:
+        raise DataError(f"images are {images.dtype}", where="records", remedy="give uint8 or float32 between 0 and 1")
+    if count and not (images.min() >= 0 and images.max() <= 1):  # also false for NaN
+        raise DataError("float images must lie between 0 and 1", where="records", remedy="divide by their maximum")
+    return images
+
+
+def _check_names(
+    frame: pd.DataFrame, id_column: str | None, columns: Sequence[str] | None, label: str | None, where: str
+) -> None:
+    known = list(frame.columns)
+    if not all(isinstance(name, str) for name in known):
+        raise DataError(
+            "column names must be text", where=where, remedy="frame.columns = frame.columns.map(str) makes them so"
+        )
+    if not frame.columns.is_unique:
+        twice = sorted(set(frame.columns[frame.columns.duplicated()]))
+        raise DataError(f"column names occur twice: {', '.join(twice)}", where=where, remedy="rename one of each")
+    asked = [*(columns or []), *(name for name in (id_column, label) if name is not None)]
+    unknown = [f"'{name}' ({nearest(name, known)})" for name in dict.fromkeys(asked) if name not in frame.columns]
+    if unknown:
+        raise DataError(f"no such column: {'; '.join(unknown)}", where=where)
+    for role, name in (("label", label), ("id", id_column)):
+        if name is not None and name in (columns or []):
+            raise DataError(f"the {role} column '{name}' is also listed among the features", where=where)
+    if label is not None and label == id_column:
+        raise DataError(f"column '{label}' cannot be both id and label", where=where)
+    if columns is not None and len(set(columns)) < len(columns):
+        twice = sorted({name for name in columns if list(columns).count(name) > 1})
+        raise DataError(f"columns are listed twice: {', '.join(twice)}", where=where)
+
+
+def _check_values(table: pd.DataFrame, where: str, for_training: bool) -> None:
+    infinite = [n for n in table.columns if is_numeric(table[n]) and np.isinf(numeric_values(table[n])).any()]
+    if infinite:
+        raise DataError(
+            f"infinite values in {_quoted(infinite)}", where=where, remedy="replace them with missing values or a bound"
+        )
+    empty = [name for name in table.columns if table[name].isna().all()] if for_training else []
+    if empty:
+        raise DataError(f"every value is missing in {_quoted(empty)}", where=where, remedy="leave the column out")
+
+
+def _quoted(names: Sequence[str]) -> str:
+    return f"column{'s' if len(names) > 1 else ''} {', '.join(repr(name) for name in names)}"
+
+
+def _described(column: pd.Series) -> str:
+    share = column.isna().mean() if len(column) else 0.0
+    return f"{column.name} ({share:.0%} missing)" if share else str(column.name)

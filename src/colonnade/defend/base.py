@@ -1,0 +1,71 @@
+"""What a defense is: it turns a representation into an upload."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import torch
+from torch import Tensor, nn
+
+
+@dataclass(frozen=True)
+class PrivacySpend:
+    """What one defense has spent so far, for the accountant to add up.
+
+    Attributes:
+        mechanism: name of the noise ("gaussian", "laplace").
+        noise_multiplier: noise scale divided by sensitivity.
+        releases: how often one record was released.
+    """
+
+    mechanism: str
+    noise_multiplier: float
+    releases: int
+
+
+class Defense:
+    """Turns a representation into an upload. The base class sends the representation as it is.
+
+    A defense writes the two or three methods it needs; every method has a default.
+    It draws randomness from `self.generator` alone, so that a resumed run repeats the undisturbed one.
+    """
+
+    name: ClassVar[str] = "none"
+    needs_labels: ClassVar[bool] = False
+    """What a passive party may not have, a defense may not need."""
+
+    def __init__(self) -> None:
+        self.generator = torch.Generator()
+
+    def seed(self, seed: int, device: torch.device | str = "cpu") -> None:
+        """Give the defense its own random stream on `device`."""
+        self.generator = torch.Generator(device).manual_seed(seed)
+
+    def prepare(self, bottom: nn.Module, data: Tensor) -> None:
+        """Do once, before the first upload, what must be done: surrogates, pre-training."""
+
+    def protect(self, x: Tensor, h: Tensor, train: bool) -> Tensor:
+        """Return the upload for records `x` with representation `h`."""
+        return h
+
+    def backward(self, x: Tensor, h: Tensor, upload: Tensor, grad: Tensor) -> None:
+        """Carry the gradient that came back for `upload` into the bottom model; local losses join here."""
+        upload.backward(grad)  # type: ignore[no-untyped-call]
+
+    def state_dict(self) -> dict[str, Tensor]:
+        """Return everything a checkpoint needs, as tensors; the random stream included."""
+        return {"generator": self.generator.get_state()}
+
+    def load_state_dict(self, state: Mapping[str, Tensor]) -> None:
+        """Restore what `state_dict` returned."""
+        self.generator.set_state(state["generator"].cpu())
+
+    def spend(self) -> PrivacySpend | None:
+        """Return what has been spent, or None where no differential privacy is claimed."""
+        return None
+
+    def describe(self) -> dict[str, Any]:
+        """Return the name and strength, as written to the run folder."""
+        return {"name": self.name}

@@ -1,0 +1,97 @@
+"""Everything that can be found wrong before anything is sent."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
+from typing import TypeVar
+
+from colonnade.errors import DataError, nearest
+from colonnade.federation.files import FederationFile, PartyFile, read_federation, read_party
+from colonnade.federation.problems import Problem, ProblemsError
+
+Inspection = Callable[[FederationFile, PartyFile, Path], Iterable[Problem]]
+"""A further check by a layer above, such as defenses or certificates: (federation, party, path of the party file)."""
+
+File = TypeVar("File")
+
+
+def check(
+    federation_path: Path | str, party_path: Path | str | None = None, inspections: Sequence[Inspection] = ()
+) -> list[Problem]:
+    """Return every problem of a federation file and, if given, of one party's file and records.
+
+    Args:
+        federation_path: the federation file.
+        party_path: the party file; without it the federation file alone is checked.
+        inspections: further checks, made once both files can be read.
+    """
+    federation, problems = _read(read_federation, Path(federation_path))
+    if federation is not None:
+        problems += _check_fingerprints(federation, Path(federation_path))
+    if party_path is None:
+        return problems
+    party, more = _read(read_party, Path(party_path))
+    problems += more
+    if party is None:
+        return problems
+    if federation is None:
+        return problems + _check_path(party, Path(party_path))
+    if party.party not in federation.parties:
+        what = f"'{party.party}' is no party of federation '{federation.name}'"
+        problems.append(Problem(what, Path(party_path), "party", nearest(party.party, federation.parties)))
+        return problems + _check_path(party, Path(party_path))
+    problems += _check_protection(federation, party, Path(party_path))
+    problems += _check_data(federation, party, Path(party_path))
+    for inspect in inspections:
+        problems += inspect(federation, party, Path(party_path))
+    return problems
+
+
+def _read(reader: Callable[[Path], File], path: Path) -> tuple[File | None, list[Problem]]:
+    try:
+        return reader(path), []
+    except ProblemsError as error:
+        return None, error.problems
+
+
+def _check_fingerprints(federation: FederationFile, path: Path) -> list[Problem]:
+    return [
+        Problem(
+            f"any certificate that the CA gave to '{name}' will be accepted",
+            path,
+            f"parties.{name}.fingerprint",
+            "write the fingerprint that 'colonnade keys' printed",
+            "note",
+        )
+        for name, entry in federation.parties.items()
+        if entry.fingerprint is None
+    ]
+
+
+def _check_path(party: PartyFile, path: Path) -> list[Problem]:
+    if party.data.path.exists():
+        return []
+    return [Problem(f"there is no {party.data.path}", path, "data.path", "write where your records are")]
+
+
+def _check_protection(federation: FederationFile, party: PartyFile, path: Path) -> list[Problem]:
+    required = federation.task.protection
+    if required is None or party.party == federation.active or party.defense.name == required:
+        return []
+    what = f"the federation requires the defense '{required}', not '{party.defense.name}'"
+    return [Problem(what, path, "defense.name", f"write {required}, or ask the others to change task.protection")]
+
+
+def _check_data(federation: FederationFile, party: PartyFile, path: Path) -> list[Problem]:
+    missing = _check_path(party, path)
+    if missing:
+        return missing
+    # Here, not above: `--help` and the checks of the files alone need no pandas.
+    from colonnade.federation.check_data import check_images, check_table
+
+    inspect = check_images if party.data.kind == "images" else check_table
+    try:
+        return inspect(federation, party, path)
+    except DataError as error:
+        return [Problem(error.what, path, "data.path", error.remedy or "")]

@@ -1,0 +1,106 @@
+"""What can be wrong with a party's records, found before they are used."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pandas as pd
+
+from colonnade.data.label_preparation import LabelPreparation
+from colonnade.data.read import read_records, read_table
+from colonnade.data.records import Records, check_ids
+from colonnade.data.split import split_from_column
+from colonnade.errors import DataError, nearest
+from colonnade.federation.files import FederationFile, PartyFile
+from colonnade.federation.own_records import IMAGE_IDS, feature_columns
+from colonnade.federation.problems import Problem
+
+
+def check_table(federation: FederationFile, party: PartyFile, path: Path) -> list[Problem]:
+    """Return every problem of a party's table: names first, then ids, values and label of the columns that exist."""
+    frame = read_table(party.data.path, party.data.id_column)
+    names = [str(name) for name in frame.columns]
+    problems = _unknown_names(federation, party, path, names) + _label_in_wrong_place(federation, party, path, names)
+    if party.data.id_column in names:
+        ids = pd.Index(frame[party.data.id_column])
+        problems += _tried(lambda: check_ids(ids, str(party.data.path)), path, "data.id_column")
+    features = [name for name in feature_columns(federation, party, names) if name in names]
+    if features:
+        problems += _tried(lambda: Records.from_frame(frame[features].reset_index(drop=True)), path, "data.path")
+    elif party.party != federation.active:
+        problems.append(
+            Problem("a passive party needs columns", path, "data.columns", "name the columns to take part with")
+        )
+    if party.party == federation.active:
+        problems += _check_label_and_split(federation, frame, path)
+    return problems
+
+
+def check_images(federation: FederationFile, party: PartyFile, path: Path) -> list[Problem]:
+    """Return every problem of a party's images."""
+    data, problems = party.data, []
+    if not (data.path.is_dir() or data.path.suffix.lower() == ".npz"):
+        remedy = "give a folder of images or an .npz file, or write kind: table"
+        return [Problem(f"{data.path.name} holds no images", path, "data.kind", remedy)]
+    if data.columns is not None:
+        problems.append(Problem("images have no columns", path, "data.columns", "leave columns out"))
+    if party.sensitive and data.path.is_dir():
+        problems.append(Problem("a folder of images has no columns", path, "sensitive", "leave sensitive out"))
+    active = party.party == federation.active
+    if active and federation.task.split.column is not None:
+        problems.append(Problem("images have no split column", path, "data.kind", "leave task.split.column out"))
+    label = federation.label if active else None
+    problems += _tried(lambda: read_records(data.path, data.id_column or IMAGE_IDS, label=label), path, "data.path")
+    return problems
+
+
+def _unknown_names(federation: FederationFile, party: PartyFile, path: Path, names: list[str]) -> list[Problem]:
+    asked = [("data.id_column", party.data.id_column)]
+    asked += [("data.columns", name) for name in party.data.columns or ()]
+    asked += [("sensitive", name) for name in party.sensitive]
+    if party.party == federation.active:
+        asked += [("data.path", federation.label), ("data.path", federation.task.split.column)]
+    what = {federation.label: "the label column", federation.task.split.column: "the split column"}
+    return [
+        Problem(f"{party.data.path.name} has no {what.get(name, 'column')} '{name}'", path, field, nearest(name, names))
+        for field, name in asked
+        if name is not None and name not in names
+    ]
+
+
+def _label_in_wrong_place(federation: FederationFile, party: PartyFile, path: Path, names: list[str]) -> list[Problem]:
+    label = federation.label
+    used = feature_columns(federation, party, names)
+    if party.party == federation.active:
+        listed = [name for name in (label, federation.task.split.column) if name in used]
+        remedy = "take it out of the list"
+        return [
+            Problem(f"'{name}' is the label or the split, no feature", path, "data.columns", remedy) for name in listed
+        ]
+    if label not in names:
+        return []
+    what = f"{party.data.path.name} holds the label '{label}', which belongs to '{federation.active}'"
+    if label in used:
+        return [Problem(what, path, "data.columns", "list the columns to take part with, without it")]
+    return [Problem(f"{what}; it is not used", path, "data.path", severity="note")]
+
+
+def _check_label_and_split(federation: FederationFile, frame: pd.DataFrame, path: Path) -> list[Problem]:
+    problems: list[Problem] = []
+    task = federation.task
+    if federation.label in frame.columns:
+        label = frame[federation.label]
+        problems += _tried(lambda: LabelPreparation(task.kind).fit(label), path, f"label '{federation.label}'")
+    if task.split.column is not None and task.split.column in frame.columns:
+        split = frame[task.split.column].set_axis(pd.RangeIndex(len(frame)))
+        problems += _tried(lambda: split_from_column(split), path, f"split '{task.split.column}'")
+    return problems
+
+
+def _tried(step: Callable[[], object], path: Path, field: str) -> list[Problem]:
+    try:
+        step()
+    except DataError as error:
+        return [Problem(error.what, path, field, error.remedy or "")]
+    return []

@@ -1,0 +1,129 @@
+"""A federation in one process: who takes part, with which records."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+
+from colonnade.data.partition import by_column, by_strip
+from colonnade.data.records import Records
+from colonnade.errors import ConfigError, DataError, nearest
+
+Rows = npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class Federation:
+    """The parties, their roles and their records, for simulations and for trying things out.
+
+    Build one with `from_frame`, `from_frames` or `from_images`.
+
+    Attributes:
+        records: each party's own records, in the order of the parties.
+        active: the party that holds the label; None where there is none (discovery needs none).
+        rows: once aligned, each party's row for every common position, -1 where it lacks the record.
+        split: the active party's word on train, validation and test, one for each of its records.
+    """
+
+    records: Mapping[str, Records]
+    active: str | None = None
+    rows: Mapping[str, Rows] | None = None
+    split: pd.Series[Any] | None = None
+
+    def __post_init__(self) -> None:
+        if len(self.records) < 2:
+            raise ConfigError("a federation needs at least two parties", where="parties", remedy="name another party")
+        if self.active is not None and self.records[self.active].label is None:
+            raise DataError("the active party holds no label", where=self.active, remedy="name its label column")
+        for party, records in self.records.items():
+            if party != self.active and not records.has_features:
+                raise DataError("a passive party needs columns", where=party, remedy="give it columns or leave it out")
+
+    @classmethod
+    def from_frame(
+        cls,
+        frame: pd.DataFrame,
+        parties: Mapping[str, Sequence[str]],
+        label: tuple[str, str] | None = None,
+        split: str | None = None,
+    ) -> Federation:
+        """Split one frame's columns over `parties`.
+
+        Args:
+            frame: all columns; its index holds the ids.
+            parties: each party's columns.
+            label: (party, column); the party may be one that holds nothing else.
+            split: a column that says train, validation or test for each record.
+
+        >>> frame = pd.DataFrame({"age": [30, 40], "glucose": [5.1, 6.2], "outcome": ["no", "yes"]})
+        >>> Federation.from_frame(frame, {"clinic": ["age"], "lab": ["glucose"]}, label=("clinic", "outcome")).active
+        'clinic'
+        """
+        kept = {party: list(columns) for party, columns in parties.items()}
+        for column in [*([label[1]] if label else []), *([split] if split else [])]:
+            if column not in frame.columns:
+                raise DataError(f"no column '{column}'", where="frame", remedy=nearest(column, map(str, frame.columns)))
+        if label is not None:
+            kept = {label[0]: kept.pop(label[0], []), **kept} if label[0] not in kept else kept
+        records = by_column(frame, kept, label=label)
+        rows = {party: np.arange(len(frame)) for party in records}
+        return cls(records, label[0] if label else None, rows, frame[split] if split else None)
+
+    @classmethod
+    def from_frames(
+        cls,
+        frames: Mapping[str, pd.DataFrame],
+        label: tuple[str, str] | None = None,
+        id_column: str | None = None,
+    ) -> Federation:
+        """Take one frame per party; ids may overlap in part. Align with `co.align` before training."""
+        records = {
+            party: Records.from_frame(
+                frame, id_column=id_column, label=label[1] if label and label[0] == party else None, where=party
+            )
+            for party, frame in frames.items()
+        }
+        if label is not None and label[0] not in records:
+            raise ConfigError(f"label owner '{label[0]}' is no party", where="label", remedy=nearest(label[0], records))
+        return cls(records, label[0] if label else None)
+
+    @classmethod
+    def from_images(
+        cls,
+        images: npt.NDArray[Any],
+        label: npt.NDArray[Any] | pd.Series[Any],
+        parties: Sequence[str],
+        active: str = "active",
+        split: npt.NDArray[Any] | None = None,
+    ) -> Federation:
+        """Cut images (N, C, H, W) into vertical strips, one per party; a label-only party holds the labels."""
+        ids = pd.RangeIndex(len(images))
+        labels = pd.Series(np.asarray(label), index=ids, name="label")
+        records = by_strip(images, parties, label=(active, labels), ids=ids)
+        rows = {party: np.arange(len(ids)) for party in records}
+        return cls(records, active, rows, None if split is None else pd.Series(split, index=ids))
+
+    @property
+    def parties(self) -> tuple[str, ...]:
+        """Names of all parties, in order."""
+        return tuple(self.records)
+
+    def aligned(self, rows: Mapping[str, Rows]) -> Federation:
+        """Return the same federation with its records aligned."""
+        return replace(self, rows=dict(rows))
+
+    def __repr__(self) -> str:
+        lines = [f"Federation of {len(self.records)} parties"]
+        for party, records in self.records.items():
+            held = f"{len(records.columns)} columns" if records.table is not None else "no columns"
+            if records.images is not None:
+                held = "images " + "×".join(map(str, records.images.shape[1:]))
+            role = "active, label " + str(records.label.name) if records.label is not None else "passive"
+            lines.append(f"  {party:<16} {role:<28} {len(records):>8} records, {held}")
+        common = "not aligned yet" if self.rows is None else f"{len(next(iter(self.rows.values())))} aligned records"
+        return "\n".join([*lines, f"  {common}"])

@@ -1,0 +1,196 @@
+"""The two files that a person writes: `federation.yaml`, the same at every party, and the private `party.yaml`."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+from collections import Counter
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+from pydantic import AfterValidator, ConfigDict, Field, ValidationInfo
+
+from colonnade.errors import nearest
+from colonnade.federation.task import Settings, Task
+from colonnade.federation.yaml_file import read_model
+
+_PARTY_NAME = re.compile(r"[a-z0-9][a-z0-9_-]{0,39}")
+_ADDRESS = re.compile(r"(?P<host>[A-Za-z0-9._-]+|\[[0-9A-Fa-f:.%]+\]):(?P<port>[0-9]{1,5})")
+_FINGERPRINT = re.compile(r"sha256:[0-9a-f]{64}")
+
+
+def _party_name(value: str) -> str:
+    if not _PARTY_NAME.fullmatch(value):
+        raise ValueError(
+            f"'{value[:60]}' is no party name: use 1 to 40 of a-z, 0-9, '-' and '_', a letter or digit first"
+        )
+    return value
+
+
+def _address(value: str) -> str:
+    found = _ADDRESS.fullmatch(value)
+    if not found or not 1 <= int(found["port"]) <= 65535:
+        raise ValueError(f"'{value[:60]}' is no address: write host:port, such as clinic.example.org:7101")
+    return value
+
+
+def _fingerprint(value: str) -> str:
+    if not _FINGERPRINT.fullmatch(value.lower()):
+        raise ValueError("is no fingerprint: write sha256: and 64 hexadecimal digits, as 'colonnade keys' prints them")
+    return value.lower()
+
+
+def _resolved(value: Path, info: ValidationInfo) -> Path:
+    """Paths in a file are meant from the file's own folder, wherever the command is started."""
+    folder = (info.context or {}).get("folder", Path())
+    return Path(folder) / value.expanduser()
+
+
+Text = Annotated[str, Field(min_length=1, max_length=200)]
+PartyName = Annotated[str, AfterValidator(_party_name)]
+Address = Annotated[str, AfterValidator(_address)]
+Fingerprint = Annotated[str, AfterValidator(_fingerprint)]
+LocalPath = Annotated[Path, AfterValidator(_resolved)]
+
+
+class PartyEntry(Settings):
+    """How a party is reached and recognised.
+
+    Attributes:
+        address: host:port.
+        fingerprint: of its certificate; None trusts any certificate that the CA gave to that name.
+    """
+
+    address: Address
+    fingerprint: Fingerprint | None = None
+
+
+class FederationFile(Settings):
+    """`federation.yaml`: who takes part in what; the same at every party.
+
+    Attributes:
+        name: what the federation is called.
+        parties: all parties, in the order in which their uploads are joined.
+        active: the party that holds the label.
+        label: the label's column at the active party.
+        task: what is learned.
+        seed: of everything random that the parties share.
+        heartbeat: seconds after which a silent party counts as lost.
+    """
+
+    name: Text
+    parties: dict[PartyName, PartyEntry] = Field(min_length=2)
+    active: PartyName
+    label: Text
+    task: Task = Task()
+    seed: int = Field(default=0, ge=0, lt=2**63, strict=True)
+    heartbeat: float = Field(default=5.0, gt=0, le=3600)
+
+    @property
+    def passive(self) -> tuple[str, ...]:
+        """The parties that hold no label, in order."""
+        return tuple(party for party in self.parties if party != self.active)
+
+
+class DataSettings(Settings):
+    """Where a party's records are.
+
+    Attributes:
+        path: CSV, Parquet or, for images, the file or folder that holds them.
+        id_column: the column with the ids that align records.
+        columns: the columns to take part with; None takes all but id and label, an empty list none.
+        kind: what the records are.
+    """
+
+    path: LocalPath
+    id_column: Text | None = None
+    columns: tuple[Text, ...] | None = None
+    kind: Literal["table", "images"] = "table"
+
+
+class DefenseSettings(Settings):
+    """A defense by name; all other keys are its strength."""
+
+    model_config = ConfigDict(extra="allow", frozen=True)
+
+    name: Text = "none"
+
+    @property
+    def strength(self) -> dict[str, Any]:
+        """What the defense is made with."""
+        return dict(self.model_extra or {})
+
+
+class CredentialSettings(Settings):
+    """The PEM files that prove who this party is."""
+
+    ca: LocalPath
+    certificate: LocalPath
+    key: LocalPath
+
+
+class PartyFile(Settings):
+    """`party.yaml`: what one party keeps to itself.
+
+    Attributes:
+        party: who I am.
+        data: where my records are.
+        sensitive: columns whose values the others must not learn.
+        defense: how my uploads are protected.
+        device: where my networks live.
+        runs: the folder of my runs.
+        credentials: my keys; needed as soon as parties talk over a network.
+        listen: the address to listen on, where it is not the one in the federation file.
+        missing_party: when predicting without some party: `refuse`, or `impute` its upload and say so.
+    """
+
+    party: PartyName
+    data: DataSettings
+    sensitive: tuple[Text, ...] = ()
+    defense: DefenseSettings = DefenseSettings()
+    device: str = Field(default="auto", pattern=r"^(auto|cpu|cuda(:[0-9]+)?)$")
+    runs: LocalPath = Field(default=Path("runs"), validate_default=True)
+    credentials: CredentialSettings | None = None
+    listen: Address | None = None
+    missing_party: Literal["refuse", "impute"] = "refuse"
+
+
+def read_federation(path: Path | str) -> FederationFile:
+    """Read `federation.yaml`; raise one `ProblemsError` with every problem in it."""
+    return read_model(path, FederationFile, _federation_relations)
+
+
+def read_party(path: Path | str) -> PartyFile:
+    """Read `party.yaml`; raise one `ProblemsError` with every problem in it."""
+    return read_model(path, PartyFile, _party_relations)
+
+
+def federation_digest(federation: FederationFile) -> str:
+    """Return what parties compare at the start of a run: the same for files that mean the same, else different."""
+    content = federation.model_dump(mode="json") | {"order": list(federation.parties)}
+    return hashlib.sha256(json.dumps(content, sort_keys=True, separators=(",", ":")).encode()).hexdigest()
+
+
+def _federation_relations(raw: dict[str, Any]) -> list[tuple[str, str, str]]:
+    parties, active = raw.get("parties"), raw.get("active")
+    if not isinstance(parties, dict):
+        return []
+    wrong = []
+    if isinstance(active, str) and active not in parties:
+        wrong.append(("active", f"'{active}' is no party of this federation", nearest(active, map(str, parties))))
+    for key in ("address", "fingerprint"):
+        values = [entry.get(key) for entry in parties.values() if isinstance(entry, dict)]
+        for value, times in Counter(str(value) for value in values if value is not None).items():
+            if times > 1:
+                wrong.append(
+                    ("parties", f"{times} parties have the same {key} {value}", f"give each party its own {key}")
+                )
+    return wrong
+
+
+def _party_relations(raw: dict[str, Any]) -> list[tuple[str, str, str]]:
+    data = raw.get("data")
+    if isinstance(data, dict) and data.get("kind", "table") == "table" and data.get("id_column") is None:
+        return [("data.id_column", "is missing", "name the column with the ids that align your records")]
+    return []

@@ -1,0 +1,79 @@
+"""The task all parties agree on: what is learned, with which network, for how long."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from pydantic import BaseModel, ConfigDict, Field, model_validator
+
+Fraction = float
+
+
+class Settings(BaseModel):
+    """Base of every settings block: unknown keys are errors, values never change after reading."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class NetworkSettings(Settings):
+    """The network and where it is cut.
+
+    Attributes:
+        family: `mlp` for tables; `mnist_net`, `resnet18`, `resnet34` for images.
+        cut: how many modules stay at the passive parties; None takes the family's usual cut.
+        hidden: widths of the hidden layers of an `mlp`.
+        join: how the active party joins uploads: `width` lays feature maps side by side, `features` concatenates vectors.
+    """
+
+    family: Literal["mlp", "mnist_net", "resnet18", "resnet34"] = "mlp"
+    cut: int | None = Field(default=None, ge=1)
+    hidden: tuple[int, ...] = (64, 32, 32)
+    join: Literal["auto", "width", "features"] = "auto"
+
+
+class OptimizerSettings(Settings):
+    """How weights move."""
+
+    name: Literal["sgd", "adam", "adamw"] = "adam"
+    learning_rate: float = Field(default=1e-3, gt=0)
+    momentum: float = Field(default=0.9, ge=0, lt=1)
+    weight_decay: float = Field(default=0.0, ge=0)
+    schedule: Literal["constant", "cosine", "step"] = "constant"
+    warmup: int = Field(default=0, ge=0, description="epochs of linear warm-up")
+
+
+class SplitSettings(Settings):
+    """Which share of the aligned records is trained on, validated on and tested on."""
+
+    train: Fraction = Field(default=0.8, gt=0, le=1)
+    validation: Fraction = Field(default=0.1, ge=0, lt=1)
+    test: Fraction = Field(default=0.1, ge=0, lt=1)
+    column: str | None = Field(default=None, description="column of the active party that already says train/validation/test")
+
+    @model_validator(mode="after")
+    def _sum_to_one(self) -> SplitSettings:
+        if abs(self.train + self.validation + self.test - 1.0) > 1e-9:
+            raise ValueError("train, validation and test must add up to 1")
+        return self
+
+
+class Task(Settings):
+    """What the federation learns together."""
+
+    kind: Literal["auto", "binary", "multiclass", "regression"] = "auto"
+    network: NetworkSettings = NetworkSettings()
+    optimizer: OptimizerSettings = OptimizerSettings()
+    split: SplitSettings = SplitSettings()
+    epochs: int = Field(default=20, ge=1)
+    batch_size: int = Field(default=256, ge=1)
+    patience: int | None = Field(default=None, ge=1, description="stop after so many epochs without a better validation loss")
+    missing: Literal["drop", "impute"] = "drop"
+    protection: str | None = Field(default=None, description="the defense every passive party must use; None leaves it to each")
+    precision: Literal["float32", "mixed"] = "float32"
+    checkpoint_every: int = Field(default=100, ge=1, description="steps between checkpoints")
+
+    @model_validator(mode="after")
+    def _patience_needs_validation(self) -> Task:
+        if self.patience is not None and self.split.validation == 0:
+            raise ValueError("patience needs validation records: set split.validation above 0")
+        return self

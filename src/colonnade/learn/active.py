@@ -1,0 +1,256 @@
+"""The active party's life in a training run: labels, the top model, and columns of its own if it has any."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, ClassVar, Protocol
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from colonnade.data.preparation import LabelPreparation
+from colonnade.data.batches import Positions
+from colonnade.data.split import TRAIN, assign_split, split_from_column
+from colonnade.errors import ConfigError, DataError, RefusedError
+from colonnade.learn.agreement import Agreement
+from colonnade.learn.checkpoint import named, under
+from colonnade.learn.part import Part, TopPart
+from colonnade.learn.role import Role, Seat
+from colonnade.learn.scores import scores
+from colonnade.learn.tensors import to_array, to_tensor
+from colonnade.learn.top import Top
+from colonnade.nets import build_top, upload_shape
+from colonnade.progress import Progress
+from colonnade.wire.channel import Channel
+from colonnade.wire.message import Message
+
+
+class Curious(Protocol):
+    """An active party that looks closer: sees every training upload, and may send other gradients back."""
+
+    def watch(
+        self, step: int, uploads: Mapping[str, Tensor], labels: Tensor, honest: Mapping[str, Tensor]
+    ) -> Mapping[str, Tensor]:
+        """Return the gradients to send; an honest but curious party returns `honest` as it is."""
+
+
+@dataclass
+class Course:
+    """How a run has gone so far; part of the active party's checkpoint."""
+
+    best_loss: float = math.inf
+    best_epoch: int = -1
+    history: list[dict[str, float]] = field(default_factory=list)
+
+
+class Active(Role):
+    """Joins the uploads, learns from the labels, returns one gradient to each party."""
+
+    name: ClassVar[str] = "active"
+
+    def __init__(
+        self,
+        channel: Channel,
+        agreement: Agreement,
+        seat: Seat,
+        progress: Progress | None = None,
+        curious: Curious | None = None,
+    ) -> None:
+        super().__init__(channel, agreement, seat)
+        self.progress, self.curious = progress or Progress(), curious
+        self.course = Course()
+        self.top: Top
+        self._held: dict[str, Tensor | None] = {}
+        self._shapes: dict[str, tuple[int, ...]] = {}
+        self._epoch_losses: list[float] = []
+        self._began = time.monotonic()
+
+    # -- the stops of the run ---------------------------------------------------------------------------------------
+
+    def open(self) -> int:
+        """Hear everybody's greeting, send the plan, build the top model for the shapes that come back."""
+        greetings = {party: self.channel.recv(party, "hello", 0) for party in self.agreement.passive}
+        for party, greeting in greetings.items():
+            self._check_greeting(party, greeting)
+        split = self._split()
+        held = [set(self.held_steps()), *(set(greeting.meta["checkpoints"]) for greeting in greetings.values())]
+        start = max(set.intersection(*held), default=0)
+        for party in self.agreement.passive:
+            self.channel.send(party, "plan", 0, {"split": split}, {"start": start})
+        self._label = LabelPreparation(self.task.kind).fit(self._labels_at(np.flatnonzero(split == TRAIN)))
+        self._targets = torch.from_numpy(self._label.transform(self._labels_at(np.arange(len(split))))).to(self.seat.device)
+        self.set_up(split)
+        self._hear_shapes()
+        self._build_top()
+        self.resume_at(start)
+        self.progress.start(self.timetable.steps, f"training {self.agreement.run}")
+        return start
+
+    def train_step(self, step: int, positions: Positions) -> None:
+        """Gather the uploads, take one step, answer every party."""
+        own = [self.own_upload(positions, train=True)] if self.bottom else []
+        uploads = own + self._receive("upload", step, positions)
+        labels = self._targets[positions]
+        answered = self.top.learn(uploads, self._masks(positions), labels, self.rate(step))
+        gradients = dict(zip(self._shapes, answered.gradients, strict=True))
+        if self.curious:
+            gradients.update(self.curious.watch(step, dict(zip(self._shapes, uploads, strict=True)), labels, gradients))
+        for party in self.agreement.passive:
+            self.channel.send(party, "gradient", step, {"gradient": to_array(gradients[party])})
+        if self.bottom:
+            self.bottom.learn(gradients[self.seat.party], self.rate(step))
+        self._epoch_losses.append(answered.loss)
+        self.progress.advance(step + 1, loss=answered.loss, sent_bytes=self.channel.sent_bytes)
+
+    def end_epoch(self, epoch: int) -> bool:
+        """Validate, decide for all parties whether this was the best epoch and whether it was the last."""
+        row: dict[str, float] = {"epoch": epoch, "train_loss": float(np.mean(self._epoch_losses or [math.nan]))}
+        self._epoch_losses.clear()
+        validation = self._evaluate("evaluate", self.timetable.validation_batches(epoch))
+        row |= {f"validation_{name}": value for name, value in validation.items()}
+        best = bool(validation) and validation["loss"] < self.course.best_loss
+        if best:
+            self.course.best_loss, self.course.best_epoch = validation["loss"], epoch
+        stop = self._out_of_patience(epoch)
+        self._log(epoch, row)
+        keep = best and self.task.patience is not None
+        for party in self.agreement.passive:
+            self.channel.send(party, "decision", epoch, meta={"best": keep, "stop": stop})
+        if keep:
+            self.checkpoints.save_best(self.state())
+        return stop
+
+    def close(self) -> Part:
+        """Test, and hand over the top model."""
+        test = self._evaluate("test", self.timetable.test_batches())
+        self.progress.close()
+        part = TopPart(
+            network=self.top.network,
+            label=self._label,
+            means=dict(zip(self._shapes, self.top.means, strict=True)),
+            recipe=self._recipe,
+            label_name=self._label_name(),
+        )
+        result = {"test": test, "best_epoch": self.course.best_epoch, "history": self.course.history}
+        return Part(self.seat.party, bottom=self._part, top=part, result=result)
+
+    # -- state ----------------------------------------------------------------------------------------------------
+
+    def state(self) -> dict[str, Tensor]:
+        """Return everything that a resumed run needs from this party."""
+        return {**super().state(), **named("top", self.top.state_dict())}
+
+    def load_state(self, state: Mapping[str, Tensor]) -> None:
+        """Restore what `state` returned."""
+        super().load_state(state)
+        self.top.load_state_dict(under("top", state))
+
+    def progress_meta(self) -> dict[str, Any]:
+        """Return how the run has gone so far."""
+        return {"course": vars(self.course), "epoch_losses": self._epoch_losses}
+
+    def load_progress(self, meta: Mapping[str, Any]) -> None:
+        """Restore what `progress_meta` returned."""
+        self.course = Course(**meta["course"])
+        self._epoch_losses = list(meta["epoch_losses"])
+
+    # -- beginnings -----------------------------------------------------------------------------------------------
+
+    def _check_greeting(self, party: str, greeting: Message) -> None:
+        if greeting.meta["agreement"] != self.agreement.digest():
+            raise ConfigError(
+                "has another federation file than this party", where=party, remedy="give all parties the same file"
+            )
+        required = self.task.protection
+        if required is not None and greeting.meta["defense"] != required:
+            raise ConfigError(
+                f"uploads under '{greeting.meta['defense']}' where the federation requires '{required}'", where=party,
+                remedy="set its defense in party.yaml",
+            )
+        held = greeting.tensors["held"]
+        if held.shape != self.seat.alignment.rows.shape:
+            raise RefusedError("speaks of another number of records", where=party, remedy="align anew")
+        self._held[party] = None if held.all() else torch.from_numpy(held.copy()).to(self.seat.device)
+
+    def _split(self) -> np.ndarray[Any, np.dtype[np.uint8]]:
+        settings, rows = self.task.split, self.seat.alignment.rows
+        if self.seat.split is not None:
+            return split_from_column(self.seat.split.iloc[rows], validation=settings.validation, seed=self.agreement.seed)
+        ids = self.seat.records.ids[rows]
+        return assign_split(ids, settings.train, settings.validation, settings.test, self.agreement.seed)
+
+    def _labels_at(self, positions: Positions) -> Any:
+        label = self.seat.records.label
+        if label is None:
+            raise DataError("holds no label", where=self.seat.party, remedy="name the label column of the active party")
+        return label.iloc[self.seat.alignment.rows[positions]]
+
+    def _label_name(self) -> str:
+        label = self.seat.records.label
+        return "label" if label is None or label.name is None else str(label.name)
+
+    def _hear_shapes(self) -> None:
+        if self.bottom:
+            self._shapes[self.seat.party] = upload_shape(self.bottom.network, tuple(self.bottom.features.shape[1:]))
+        for party in self.agreement.passive:
+            self._shapes[party] = tuple(self.channel.recv(party, "ready", 0).meta["shape"])
+
+    def _build_top(self) -> None:
+        network = self.task.network
+        self._recipe = {
+            "family": network.family,
+            "upload_shapes": list(self._shapes.values()),
+            "outputs": self._label.outputs,
+            "cut": network.cut,
+            "hidden": network.hidden,
+            "join": network.join,
+        }
+        top = build_top(**self._recipe, seed=self.agreement.seed_for("top", self.seat.party))
+        shapes = list(self._shapes.values())
+        mixed = self.task.precision == "mixed"
+        self.top = Top(top, self._label.kind == "regression", self.task.optimizer, shapes, self.seat.device, mixed)
+
+    # -- steps ----------------------------------------------------------------------------------------------------
+
+    def _receive(self, kind: str, step: int, positions: Positions) -> list[Tensor]:
+        """Return the passive parties' uploads in order; an upload of the wrong shape is refused."""
+        uploads = []
+        for party in self.agreement.passive:
+            array = self.channel.recv(party, kind, step).tensors["upload"]
+            held = self._held[party]
+            expected = (len(positions) if held is None else int(held[positions].sum()), *self._shapes[party])
+            if array.shape != expected:
+                raise RefusedError(f"'{kind}' of step {step} has shape {array.shape}, not {expected}", where=party)
+            uploads.append(to_tensor(array, self.seat.device))
+        return uploads
+
+    def _masks(self, positions: Positions) -> list[Tensor | None]:
+        masks = [self._held[party] for party in self.agreement.passive]
+        own: list[Tensor | None] = [None] if self.bottom else []
+        return own + [None if held is None else held[positions] for held in masks]
+
+    def _evaluate(self, kind: str, batches: Sequence[tuple[int, Positions]]) -> dict[str, float]:
+        outputs = []
+        for step, positions in batches:
+            own = [self.own_upload(positions, train=False)] if self.bottom else []
+            outputs.append(self.top.predict(own + self._receive(kind, step, positions), self._masks(positions)))
+        if not outputs:
+            return {}
+        targets = self._targets[np.concatenate([positions for _, positions in batches])]
+        joined = torch.cat(outputs)
+        return {"loss": float(self.top.loss(joined, targets)), **scores(joined, targets, self._label)}
+
+    def _out_of_patience(self, epoch: int) -> bool:
+        patience = self.task.patience
+        return patience is not None and self.course.best_epoch >= 0 and epoch - self.course.best_epoch >= patience
+
+    def _log(self, epoch: int, row: dict[str, float]) -> None:
+        self.course.history.append(row)
+        spent = {"seconds": time.monotonic() - self._began, "sent_bytes": self.channel.sent_bytes}
+        if self.seat.run:
+            self.seat.run.log((epoch + 1) * self.timetable.steps_per_epoch, **row, **spent)
+        self.progress.advance((epoch + 1) * self.timetable.steps_per_epoch, **row)

@@ -1,0 +1,61 @@
+"""What all parties of a run have agreed on before the first message."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from dataclasses import dataclass
+
+from colonnade.align import ALIGN_KINDS
+from colonnade.errors import ConfigError, nearest
+from colonnade.federation.task import Task
+
+PASSIVE_KINDS = frozenset({"hello", "ready", "upload", "evaluate", "test", "memory", "answer", *ALIGN_KINDS})
+ACTIVE_KINDS = frozenset({"plan", "gradient", "decision", "memory", *ALIGN_KINDS})
+
+
+@dataclass(frozen=True)
+class Agreement:
+    """The same at every party; its digest is compared before anything is learned.
+
+    Attributes:
+        run: name of the run.
+        parties: all parties, in the order of the federation file.
+        active: the party that holds labels and the top model.
+        task: what is learned.
+        seed: every random choice that parties share comes from it.
+    """
+
+    run: str
+    parties: tuple[str, ...]
+    active: str
+    task: Task
+    seed: int
+
+    def __post_init__(self) -> None:
+        if self.active not in self.parties:
+            raise ConfigError(f"active party '{self.active}' is not a party", remedy=nearest(self.active, self.parties))
+
+    @property
+    def passive(self) -> tuple[str, ...]:
+        """All parties but the active one."""
+        return tuple(party for party in self.parties if party != self.active)
+
+    def digest(self) -> str:
+        """Return a SHA-256 over everything agreed on."""
+        agreed = [self.run, self.parties, self.active, self.task.model_dump(mode="json"), self.seed]
+        return hashlib.sha256(json.dumps(agreed, sort_keys=True).encode()).hexdigest()
+
+    def seed_for(self, purpose: str, party: str) -> int:
+        """Return a seed of its own for one purpose at one party.
+
+        >>> agreement = Agreement("demo", ("a", "b"), "a", Task(), seed=0)
+        >>> agreement.seed_for("bottom", "a") == agreement.seed_for("bottom", "b")
+        False
+        """
+        digest = hashlib.sha256(f"{self.seed}/{purpose}/{party}".encode()).digest()
+        return int.from_bytes(digest[:8], "big") >> 1
+
+    def allowed_kinds(self, party: str) -> frozenset[str]:
+        """Return the message kinds that `party` may send in its role."""
+        return ACTIVE_KINDS if party == self.active else PASSIVE_KINDS

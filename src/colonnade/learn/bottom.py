@@ -1,0 +1,85 @@
+"""A bottom model at work: records in, uploads out, gradients back."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor, nn
+
+from colonnade.defend.base import Defense
+from colonnade.federation.task import OptimizerSettings
+from colonnade.learn.checkpoint import named, under
+from colonnade.learn.optimize import Optimizer
+
+
+@dataclass(frozen=True)
+class _Pending:
+    """What the way back needs: records, representation, upload."""
+
+    x: Tensor
+    h: Tensor
+    upload: Tensor
+
+
+class Bottom:
+    """One party's bottom model, its defense and its optimiser. Whatever it returns from `upload` may leave the party.
+
+    Args:
+        network: the bottom network.
+        features: all prepared records of the party, one row each.
+        defense: turns representations into uploads.
+        settings: how the weights move.
+        device: where the network lives.
+        mixed: compute in bfloat16 where the device gains from it.
+    """
+
+    def __init__(
+        self,
+        network: nn.Module,
+        features: Tensor,
+        defense: Defense,
+        settings: OptimizerSettings,
+        device: torch.device,
+        mixed: bool = False,
+    ) -> None:
+        self.network = network.to(device)
+        self.features, self.defense, self.device = features.to(device), defense, device
+        self.optimizer = Optimizer(self.network.parameters(), settings)
+        self._mixed = mixed and device.type == "cuda"
+        self._pending: _Pending | None = None
+
+    def upload(self, rows: Tensor, train: bool) -> Tensor:
+        """Return the upload for the records at `rows`; when training, remember how it came about."""
+        x = self.features[rows.to(self.device)]
+        self.network.train(train)
+        with torch.set_grad_enabled(train), torch.autocast(self.device.type, torch.bfloat16, enabled=self._mixed):
+            h = self.network(x)
+            upload = self.defense.protect(x, h, train).float()
+        if train:
+            self._pending = _Pending(x, h, upload)
+        return upload.detach()
+
+    def learn(self, gradient: Tensor, rate: float) -> None:
+        """Carry the gradient of the last training upload through defense and network, and step."""
+        if self._pending is None:
+            raise RuntimeError("learn() needs a training upload before it")
+        pending, self._pending = self._pending, None
+        self.optimizer.zero_grad()
+        self.defense.backward(pending.x, pending.h, pending.upload, gradient)
+        self.optimizer.step(rate)
+
+    def state_dict(self) -> dict[str, Tensor]:
+        """Return everything a resumed run needs."""
+        return {
+            **named("network", self.network.state_dict()),
+            **named("optimizer", self.optimizer.state_dict()),
+            **named("defense", self.defense.state_dict()),
+        }
+
+    def load_state_dict(self, state: Mapping[str, Tensor]) -> None:
+        """Restore what `state_dict` returned."""
+        self.network.load_state_dict(under("network", state))
+        self.optimizer.load_state_dict(under("optimizer", state))
+        self.defense.load_state_dict(under("defense", state))

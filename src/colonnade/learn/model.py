@@ -1,0 +1,221 @@
+"""A trained model over split columns: predict, score, save, load."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+import torch
+from torch import Tensor
+
+from colonnade.data.read import read_table
+from colonnade.data.records import Records
+from colonnade.errors import ConfigError, DataError, RunError
+from colonnade.federation.task import Task
+from colonnade.learn.agreement import Agreement
+from colonnade.learn.part import Part, TopPart
+from colonnade.measure.classify import accuracy
+from colonnade.measure.regress import r2
+from colonnade.run import write_atomically
+
+Missing = Literal["refuse", "impute"]
+Frames = pd.DataFrame | Mapping[str, Any] | str | Path
+
+
+@dataclass(frozen=True, repr=False)
+class Prediction:
+    """Answers for records, and for each whether a party's upload had to be imputed.
+
+    Attributes:
+        labels: the predicted label of every record, indexed by id.
+        probabilities: one column per class; None for regression.
+        imputed: True where a party's upload was missing and its mean upload stood in (records × parties).
+    """
+
+    labels: pd.Series[Any]
+    probabilities: pd.DataFrame | None
+    imputed: pd.DataFrame
+
+    def __len__(self) -> int:
+        return len(self.labels)
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> npt.NDArray[Any]:
+        return np.asarray(self.labels, dtype=dtype)
+
+    def __repr__(self) -> str:
+        affected = int(self.imputed.any(axis=1).sum())
+        lines = [f"Prediction for {len(self)} records, {affected} of them with imputed uploads"]
+        lines += [f"  {party}: {int(count)} records imputed" for party, count in self.imputed.sum().items() if count]
+        return "\n".join([*lines, str(self.labels.head())])
+
+
+class VerticalModel:
+    """One model, one part of it at each party.
+
+    Attributes:
+        agreement: what the parties agreed on.
+        parts: each party's part; a process on a network holds its own alone.
+    """
+
+    def __init__(self, agreement: Agreement, parts: Mapping[str, Part]) -> None:
+        self.agreement, self.parts = agreement, dict(parts)
+
+    @property
+    def scores(self) -> dict[str, float]:
+        """Scores on the test records."""
+        return dict(self.parts[self.agreement.active].result.get("test", {}))
+
+    @property
+    def history(self) -> pd.DataFrame:
+        """One row per epoch: losses and validation scores."""
+        return pd.DataFrame(self.parts[self.agreement.active].result.get("history", []))
+
+    @property
+    def classes(self) -> list[Any]:
+        """The classes, in the order of the probabilities; empty for regression."""
+        return list(self._top.label.classes)
+
+    def predict(self, frame: Frames, missing: Missing = "refuse") -> Prediction:
+        """Answer for every record in `frame`.
+
+        Args:
+            frame: all parties' columns (index = ids), one frame (or image array) per party, or a path to a table.
+            missing: `refuse` raises when a party lacks a record; `impute` lets the party's mean upload stand in.
+        """
+        ids, uploads, held = self._uploads(frame)
+        imputed = pd.DataFrame({party: ~mask for party, mask in held.items()}, index=ids)
+        if missing not in ("refuse", "impute"):
+            raise ConfigError(f"unknown policy '{missing}'", where="missing", remedy="use 'refuse' or 'impute'")
+        if missing == "refuse" and imputed.any(axis=None):
+            party, count = max(imputed.sum().items(), key=lambda item: int(item[1]))
+            raise DataError(
+                f"lacks {int(count)} of {len(ids)} records", where=str(party), remedy="give the records, or missing='impute'"
+            )
+        return answer(self._top, ids, uploads, imputed)
+
+    def predict_proba(self, frame: Frames, missing: Missing = "refuse") -> pd.DataFrame:
+        """Return one probability per class and record."""
+        probabilities = self.predict(frame, missing).probabilities
+        if probabilities is None:
+            raise ConfigError("a regression has no probabilities", where="predict_proba", remedy="use predict")
+        return probabilities
+
+    def score(self, frame: Frames, label: pd.Series[Any] | None = None, missing: Missing = "refuse") -> float:
+        """Return accuracy, or R² for a regression; `label` may be a column of `frame`."""
+        name = self._top.label_name
+        if label is None and isinstance(frame, str | Path):
+            frame = read_table(Path(frame))
+        if label is None:
+            owner = frame[self.agreement.active] if isinstance(frame, Mapping) else frame
+            if not isinstance(owner, pd.DataFrame) or name not in owner:
+                raise DataError(f"no label column '{name}'", where="frame", remedy="give label=")
+            label = owner[name]
+        guessed = self.predict(frame, missing).labels
+        truth = label.loc[guessed.index]
+        if self._top.label.kind == "regression":
+            return r2(guessed.to_numpy(), truth.to_numpy())
+        return accuracy(guessed.to_numpy(), truth.to_numpy())
+
+    def uploads(self, frame: Frames) -> dict[str, Tensor]:
+        """Return what each party would upload for the records it holds of `frame`."""
+        return self._uploads(frame)[1]
+
+    def save(self, folder: Path | str) -> Path:
+        """Write the whole model: one folder per party, no pickle."""
+        folder = Path(folder)
+        for party, part in self.parts.items():
+            part.save(folder / party)
+        agreed = self.agreement
+        described = {
+            "format": 1, "run": agreed.run, "parties": agreed.parties, "active": agreed.active, "seed": agreed.seed,
+            "task": agreed.task.model_dump(mode="json"),
+        }
+        write_atomically(folder / "model.json", json.dumps(described, indent=1).encode())
+        return folder
+
+    @classmethod
+    def load(cls, folder: Path | str, device: str = "cpu") -> VerticalModel:
+        """Read what `save` wrote."""
+        folder = Path(folder)
+        try:
+            described = json.loads((folder / "model.json").read_text())
+            agreement = Agreement(
+                described["run"], tuple(described["parties"]), described["active"],
+                Task.model_validate(described["task"]), described["seed"],
+            )
+        except FileNotFoundError as error:
+            raise RunError("no saved model", where=str(folder), remedy="give a folder that model.save() wrote") from error
+        except (KeyError, ValueError) as error:
+            raise RunError(f"model.json is damaged: {error}", where=str(folder), remedy="save the model anew") from error
+        return cls(agreement, {party: Part.load(folder / party, device) for party in agreement.parties})
+
+    @property
+    def _top(self) -> TopPart:
+        top = self.parts[self.agreement.active].top
+        if top is None:
+            raise RunError("the active party's part has no top model", where=self.agreement.active)
+        return top
+
+    def _uploads(self, frame: Frames) -> tuple[pd.Index[Any], dict[str, Tensor], dict[str, npt.NDArray[np.bool_]]]:
+        """Return the ids asked for, each party's uploads, and which of the ids each party holds."""
+        records = {party: self._records(party, frame) for party in self._top.means}
+        given = [found.ids for found in records.values() if found is not None]
+        if not given:
+            raise DataError("no party holds any of the records", where="frame", remedy="give the parties' columns")
+        ids = given[0]
+        for more in given[1:]:
+            ids = ids.append(more.difference(ids, sort=False))
+        uploads, held = {}, {}
+        for party, found in records.items():
+            bottom = self.parts[party].bottom
+            held[party] = np.zeros(len(ids), bool) if found is None else np.asarray(ids.isin(found.ids))
+            if bottom is not None and found is not None:
+                uploads[party] = bottom.upload(found.take(found.ids.get_indexer(ids[held[party]])))
+        return ids, uploads, held
+
+    def _records(self, party: str, frame: Frames) -> Records | None:
+        if isinstance(frame, str | Path):
+            frame = read_table(Path(frame))
+        one = frame.get(party) if isinstance(frame, Mapping) else frame
+        if one is None or isinstance(one, Records):
+            return one
+        if isinstance(one, np.ndarray):
+            return Records(pd.RangeIndex(len(one)), images=one)
+        bottom = self.parts[party].bottom
+        columns = getattr(bottom.preparation, "columns", None) if bottom else None
+        return Records.from_frame(one, columns=columns, where=party, for_training=False)
+
+    def __repr__(self) -> str:
+        scores = ", ".join(f"{name} {value:.4f}" for name, value in self.scores.items()) or "not tested"
+        lines = [f"VerticalModel of {len(self.parts)} parties, {self.agreement.task.network.family}; test: {scores}"]
+        for party, part in self.parts.items():
+            role = "active" if party == self.agreement.active else "passive"
+            defense = part.bottom.defense.name if part.bottom else "no columns"
+            lines.append(f"  {party:<16} {role:<8} defense: {defense}")
+        return "\n".join(lines)
+
+
+def answer(top: TopPart, ids: pd.Index[Any], uploads: Mapping[str, Tensor], imputed: pd.DataFrame) -> Prediction:
+    """Let the top model answer; where a party's upload is missing, its mean upload stands in."""
+    rows = []
+    for party, mean in top.means.items():
+        filled = mean.expand(len(ids), *mean.shape).clone()
+        held = torch.from_numpy(~imputed[party].to_numpy()).to(mean.device)
+        if party in uploads:
+            filled[held] = uploads[party].to(mean.device)
+        rows.append(filled)
+    top.network.eval()
+    with torch.no_grad():
+        outputs = top.network(rows).cpu()
+    if top.label.kind == "regression":
+        values = top.label.inverse(outputs.squeeze(1).numpy())
+        return Prediction(pd.Series(values, index=ids, name=top.label_name), None, imputed)
+    probabilities = outputs.softmax(1).numpy()
+    labels = pd.Series(top.label.inverse(probabilities.argmax(1)), index=ids, name=top.label_name)
+    return Prediction(labels, pd.DataFrame(probabilities, index=ids, columns=list(top.label.classes)), imputed)

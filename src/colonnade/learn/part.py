@@ -1,0 +1,133 @@
+"""What one party keeps of a trained model, and how it lies on disk."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from colonnade.data.preparation import FeaturePreparation, LabelPreparation, preparation_from_dict
+from colonnade.data.records import Records
+from colonnade.defend import make_defense
+from colonnade.defend.base import Defense
+from colonnade.errors import RunError
+from colonnade.learn.checkpoint import named, read_tensors, under, write_tensors
+from colonnade.nets import build_bottom, build_top
+from colonnade.run import write_atomically
+
+ANSWER_BATCH = 1024
+
+
+@dataclass(frozen=True)
+class BottomPart:
+    """A trained bottom model with everything that stands before and behind it.
+
+    Attributes:
+        network: the bottom network.
+        preparation: turns the party's records into numbers, as fitted on its training records.
+        defense: turns representations into uploads.
+        recipe: how the network is built.
+    """
+
+    network: nn.Module
+    preparation: FeaturePreparation
+    defense: Defense
+    recipe: dict[str, Any]
+
+    def upload(self, records: Records) -> Tensor:
+        """Return the uploads for `records`, as they would leave the party."""
+        device = next(self.network.parameters()).device
+        features = torch.from_numpy(self.preparation.transform(records)).to(device)
+        self.network.eval()
+        with torch.no_grad():
+            return torch.cat([self.defense.protect(x, self.network(x), train=False) for x in features.split(ANSWER_BATCH)])
+
+
+@dataclass(frozen=True)
+class TopPart:
+    """A trained top model, its labels, and the mean upload of each party that it joins, in order."""
+
+    network: nn.Module
+    label: LabelPreparation
+    means: dict[str, Tensor]
+    recipe: dict[str, Any]
+    label_name: str = "label"
+
+
+@dataclass(frozen=True)
+class Part:
+    """One party's part: a bottom model, the top model, or both; `result` at the active party."""
+
+    party: str
+    bottom: BottomPart | None = None
+    top: TopPart | None = None
+    result: dict[str, Any] = field(default_factory=dict)
+
+    def save(self, folder: Path) -> None:
+        """Write `part.json` and `part.safetensors`; no pickle."""
+        folder.mkdir(parents=True, exist_ok=True)
+        described: dict[str, Any] = {"party": self.party, "result": self.result}
+        tensors: dict[str, Tensor] = {}
+        if self.bottom:
+            described["bottom"] = {
+                "recipe": self.bottom.recipe,
+                "preparation": self.bottom.preparation.to_dict(),
+                "defense": self.bottom.defense.describe(),
+            }
+            tensors |= named("bottom", self.bottom.network.state_dict())
+            tensors |= named("defense", self.bottom.defense.state_dict())
+        if self.top:
+            described["top"] = {
+                "recipe": self.top.recipe,
+                "label": self.top.label.to_dict(),
+                "label_name": self.top.label_name,
+                "uploads": list(self.top.means),
+            }
+            tensors |= named("top", self.top.network.state_dict())
+            tensors |= named("mean", self.top.means)
+        write_tensors(folder / "part.safetensors", tensors, {"party": self.party})
+        write_atomically(folder / "part.json", json.dumps(described, indent=1).encode())
+
+    @classmethod
+    def load(cls, folder: Path, device: torch.device | str = "cpu") -> Part:
+        """Read what `save` wrote."""
+        try:
+            described = json.loads((folder / "part.json").read_text())
+            tensors = read_tensors(folder / "part.safetensors")[0]
+            return cls(
+                described["party"],
+                _load_bottom(described["bottom"], tensors, device) if "bottom" in described else None,
+                _load_top(described["top"], tensors, device) if "top" in described else None,
+                described["result"],
+            )
+        except FileNotFoundError as error:
+            raise RunError("no saved part of a model", where=str(folder), remedy="give the folder of a saved model") from error
+        except (KeyError, ValueError, TypeError, RuntimeError) as error:
+            raise RunError(f"part of a model is damaged: {error}", where=str(folder), remedy="save it anew") from error
+
+
+def _load_bottom(described: dict[str, Any], tensors: dict[str, Tensor], device: torch.device | str) -> BottomPart:
+    recipe = described["recipe"]
+    network = build_bottom(**recipe, seed=0)
+    network.load_state_dict(under("bottom", tensors))
+    preparation = preparation_from_dict(described["preparation"])
+    if isinstance(preparation, LabelPreparation):
+        raise ValueError("a bottom model needs a preparation of features")
+    chosen = dict(described["defense"])
+    defense = make_defense(chosen.pop("name"), **chosen)
+    defense.seed(0, device)
+    defense.load_state_dict(under("defense", tensors))
+    return BottomPart(network.to(device), preparation, defense, recipe)
+
+
+def _load_top(described: dict[str, Any], tensors: dict[str, Tensor], device: torch.device | str) -> TopPart:
+    recipe = described["recipe"]
+    network = build_top(**recipe, seed=0)
+    network.load_state_dict(under("top", tensors))
+    label = LabelPreparation.from_dict(described["label"])
+    means = under("mean", tensors)
+    return TopPart(network.to(device), label, {party: means[party].to(device) for party in described["uploads"]}, recipe, described["label_name"])

@@ -1,0 +1,182 @@
+"""The way of one training run, the same for every role."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, ClassVar
+
+import numpy as np
+import pandas as pd
+import torch
+from torch import Tensor
+
+from colonnade.align import Alignment
+from colonnade.data.batches import Positions
+from colonnade.data.preparation import prepare_features
+from colonnade.data.records import Records
+from colonnade.defend.base import Defense
+from colonnade.errors import DataError, RunError
+from colonnade.learn.agreement import Agreement
+from colonnade.learn.bottom import Bottom
+from colonnade.learn.checkpoint import Checkpoints, named, under
+from colonnade.learn.optimize import learning_rate
+from colonnade.learn.part import BottomPart, Part
+from colonnade.learn.timetable import Timetable
+from colonnade.nets import build_bottom
+from colonnade.run import Run
+from colonnade.wire.channel import Channel
+
+
+@dataclass(frozen=True)
+class Seat:
+    """One party's place in a run: what it brings and where it works.
+
+    Attributes:
+        party: who sits here.
+        records: the party's own records.
+        alignment: which of them stand at which common position.
+        defense: how its representations are protected.
+        device: where its networks live.
+        run: its run folder; None keeps nothing on disk.
+        resume: go on from the last step that all parties hold.
+        split: the active party's own word on which record is for what; None assigns by id.
+    """
+
+    party: str
+    records: Records
+    alignment: Alignment
+    defense: Defense
+    device: torch.device
+    run: Run | None = None
+    resume: bool = False
+    split: pd.Series[Any] | None = None
+
+    @property
+    def checkpoint_folder(self) -> Path | None:
+        """Where checkpoints go."""
+        return self.run.checkpoints if self.run else None
+
+
+class Role(ABC):
+    """A party in a training run. The base owns the loop; a role says what it does at each stop."""
+
+    name: ClassVar[str]
+
+    def __init__(self, channel: Channel, agreement: Agreement, seat: Seat) -> None:
+        self.channel, self.agreement, self.seat = channel, agreement, seat
+        self.task = agreement.task
+        self.checkpoints = Checkpoints(seat.checkpoint_folder)
+        self.timetable: Timetable
+        self.bottom: Bottom | None = None
+        self._part: BottomPart | None = None
+
+    def run(self) -> Part:
+        """Live through the run and return what this party has learned."""
+        start = self.open()
+        for epoch in range(start // self.timetable.steps_per_epoch, self.timetable.epochs):
+            for step, positions in self.timetable.batches(epoch, start):
+                if step > start and step % self.task.checkpoint_every == 0:
+                    self._save(step)
+                self.train_step(step, positions)
+            if self.end_epoch(epoch):
+                break
+        if self.task.patience is not None:
+            self.load_state(self.checkpoints.load_best())
+        return self.close()
+
+    @abstractmethod
+    def open(self) -> int:
+        """Agree with the others on how to begin; return the first step."""
+
+    @abstractmethod
+    def train_step(self, step: int, positions: Positions) -> None:
+        """Learn from one batch."""
+
+    @abstractmethod
+    def end_epoch(self, epoch: int) -> bool:
+        """Evaluate; return whether training stops here."""
+
+    @abstractmethod
+    def close(self) -> Part:
+        """Test, and return this party's part of the model."""
+
+    def state(self) -> dict[str, Tensor]:
+        """Return everything that a resumed run needs from this party."""
+        return named("bottom", self.bottom.state_dict()) if self.bottom else {}
+
+    def load_state(self, state: Mapping[str, Tensor]) -> None:
+        """Restore what `state` returned."""
+        if self.bottom:
+            self.bottom.load_state_dict(under("bottom", state))
+
+    def progress_meta(self) -> dict[str, Any]:
+        """Return small values that belong into a checkpoint."""
+        return {}
+
+    def load_progress(self, meta: Mapping[str, Any]) -> None:
+        """Restore what `progress_meta` returned."""
+
+    def set_up(self, split: np.ndarray[Any, np.dtype[np.uint8]]) -> None:
+        """Lay out the timetable; prepare the columns and build the bottom model, if this party has columns."""
+        self.timetable = Timetable(split, self.task.batch_size, self.task.epochs, self.agreement.seed)
+        seat, network = self.seat, self.task.network
+        if not seat.records.has_features:
+            return
+        trained_on = self._rows(self.timetable.train)
+        trained_on = trained_on[trained_on >= 0]
+        if len(trained_on) == 0:
+            raise DataError(
+                "holds none of the training records", where=seat.party, remedy="raise the overlap or leave the party out"
+            )
+        preparation = prepare_features(seat.records.take(trained_on))
+        assert preparation is not None, "a party with features has a preparation"
+        features = torch.from_numpy(preparation.transform(seat.records))
+        recipe = {"family": network.family, "input_shape": tuple(preparation.shape), "cut": network.cut, "hidden": network.hidden}
+        bottom = build_bottom(**recipe, seed=self.agreement.seed_for("bottom", seat.party))
+        seat.defense.seed(self.agreement.seed_for("defense", seat.party), seat.device)
+        self.bottom = Bottom(
+            bottom, features, seat.defense, self.task.optimizer, seat.device, self.task.precision == "mixed"
+        )
+        seat.defense.prepare(self.bottom.network, self.bottom.features[torch.from_numpy(trained_on)])
+        self._part = BottomPart(self.bottom.network, preparation, seat.defense, recipe)
+
+    def resume_at(self, step: int) -> None:
+        """Load the checkpoint that `step` starts from; forget what lies beyond it."""
+        if step > 0:
+            state, meta = self.checkpoints.load(step)
+            if meta["agreement"] != self.agreement.digest() or meta["alignment"] != self.seat.alignment.digest:
+                raise RunError(
+                    "belongs to another agreement or another alignment",
+                    where=str(self.seat.checkpoint_folder),
+                    remedy="resume with the files the run was started with",
+                )
+            self.load_state(state)
+            self.load_progress(meta)
+        self.checkpoints.forget(after=step)
+
+    def held_steps(self) -> list[int]:
+        """Return the steps this party could resume from."""
+        return self.checkpoints.steps() if self.seat.resume else []
+
+    def rate(self, step: int) -> float:
+        """Return the learning rate of `step`."""
+        return learning_rate(self.task.optimizer, step, self.timetable.steps_per_epoch, self.timetable.epochs)
+
+    def own_upload(self, positions: Positions, train: bool) -> Tensor:
+        """Return this party's upload for those of `positions` whose record it holds."""
+        if self.bottom is None:
+            raise RuntimeError("a party without columns uploads nothing")
+        rows = self._rows(positions)
+        return self.bottom.upload(torch.from_numpy(rows[rows >= 0]), train)
+
+    def _rows(self, positions: Positions) -> Positions:
+        return self.seat.alignment.rows[positions]
+
+    def _save(self, step: int) -> None:
+        if self.seat.run:
+            self.seat.run.ledger.flush()
+        agreed = {"agreement": self.agreement.digest(), "alignment": self.seat.alignment.digest}
+        self.checkpoints.save(step, self.state(), {**self.progress_meta(), **agreed})

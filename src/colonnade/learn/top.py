@@ -1,0 +1,109 @@
+"""A top model at work: uploads and labels in, loss and gradients out."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+from colonnade.federation.task import OptimizerSettings
+from colonnade.learn.checkpoint import named, under
+from colonnade.learn.optimize import Optimizer
+
+MEAN_MEMORY = 0.99  # weight of the past in the running mean of uploads
+
+
+@dataclass(frozen=True)
+class Answered:
+    """What one training step of the top model yields: the loss and one gradient per upload."""
+
+    loss: float
+    gradients: tuple[Tensor, ...]
+
+
+class Top:
+    """The active party's top model with its optimiser and the mean upload of every party.
+
+    The means stand in for uploads that are missing: records a party lacks, or a party that does not answer.
+    """
+
+    def __init__(
+        self,
+        network: nn.Module,
+        regression: bool,
+        settings: OptimizerSettings,
+        upload_shapes: Sequence[Sequence[int]],
+        device: torch.device,
+        mixed: bool = False,
+    ) -> None:
+        self.network = network.to(device)
+        self.regression, self.device = regression, device
+        self.optimizer = Optimizer(self.network.parameters(), settings)
+        self.means = [torch.zeros(tuple(shape), device=device) for shape in upload_shapes]
+        self._seen = torch.zeros(len(upload_shapes), dtype=torch.int64)
+        self._mixed = mixed and device.type == "cuda"
+
+    def fill(self, party: int, upload: Tensor, held: Tensor | None) -> Tensor:
+        """Return one row per record: the party's upload where `held`, its mean upload elsewhere."""
+        if held is None:
+            return upload
+        filled = self.means[party].expand(len(held), *self.means[party].shape).clone()
+        filled[held] = upload
+        return filled
+
+    def learn(self, uploads: Sequence[Tensor], held: Sequence[Tensor | None], labels: Tensor, rate: float) -> Answered:
+        """Take one step; return the loss and the gradient of every party's own upload."""
+        self._follow_means(uploads)
+        leaves = [upload.detach().requires_grad_() for upload in uploads]
+        rows = [self.fill(index, leaf, mask) for index, (leaf, mask) in enumerate(zip(leaves, held, strict=True))]
+        self.network.train()
+        self.optimizer.zero_grad()
+        with torch.autocast(self.device.type, torch.bfloat16, enabled=self._mixed):
+            outputs = self.network(rows)
+        loss = self.loss(outputs.float(), labels)
+        loss.backward()  # type: ignore[no-untyped-call]
+        self.optimizer.step(rate)
+        gradients = tuple(leaf.grad if leaf.grad is not None else torch.zeros_like(leaf) for leaf in leaves)
+        return Answered(float(loss.detach()), gradients)
+
+    def predict(self, uploads: Sequence[Tensor], held: Sequence[Tensor | None]) -> Tensor:
+        """Return raw outputs, one row per record."""
+        self.network.eval()
+        with torch.no_grad(), torch.autocast(self.device.type, torch.bfloat16, enabled=self._mixed):
+            rows = [self.fill(index, upload, mask) for index, (upload, mask) in enumerate(zip(uploads, held, strict=True))]
+            outputs: Tensor = self.network(rows)
+        return outputs.float()
+
+    def loss(self, outputs: Tensor, labels: Tensor) -> Tensor:
+        """Return the mean loss: squared error for regression, cross-entropy otherwise."""
+        if self.regression:
+            return functional.mse_loss(outputs.squeeze(1), labels)
+        return functional.cross_entropy(outputs, labels)
+
+    def state_dict(self) -> dict[str, Tensor]:
+        """Return everything a resumed run needs."""
+        return {
+            **named("network", self.network.state_dict()),
+            **named("optimizer", self.optimizer.state_dict()),
+            **named("mean", {str(index): mean for index, mean in enumerate(self.means)}),
+            "seen": self._seen,
+        }
+
+    def load_state_dict(self, state: Mapping[str, Tensor]) -> None:
+        """Restore what `state_dict` returned."""
+        self.network.load_state_dict(under("network", state))
+        self.optimizer.load_state_dict(under("optimizer", state))
+        self.means = [under("mean", state)[str(index)].to(self.device) for index in range(len(self.means))]
+        self._seen = state["seen"]
+
+    def _follow_means(self, uploads: Sequence[Tensor]) -> None:
+        for index, upload in enumerate(uploads):
+            if len(upload) == 0:
+                continue
+            # The first batches count as a plain average: a mean that starts at zero would be wrong for long.
+            memory = min(MEAN_MEMORY, float(self._seen[index]) / (float(self._seen[index]) + 1))
+            self.means[index] = self.means[index].mul(memory).add(upload.mean(0), alpha=1 - memory)
+            self._seen[index] += 1

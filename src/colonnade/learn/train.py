@@ -1,0 +1,156 @@
+"""Train a federation that lives in one process."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import torch
+from pydantic import ValidationError
+
+from colonnade.align import Alignment
+from colonnade.defend import make_defense
+from colonnade.defend.base import Defense
+from colonnade.errors import ConfigError, DataError, nearest
+from colonnade.federation.federation import Federation
+from colonnade.federation.task import Task
+from colonnade.learn.active import Active, Curious
+from colonnade.learn.agreement import Agreement
+from colonnade.learn.model import VerticalModel
+from colonnade.learn.part import Part
+from colonnade.learn.passive import Passive
+from colonnade.learn.role import Seat
+from colonnade.learn.together import run_together
+from colonnade.progress import Progress, make_progress
+from colonnade.run import Run
+from colonnade.wire.channel import Channel
+
+DefenseChoice = str | Defense | Mapping[str, Any]
+
+
+def train(
+    federation: Federation,
+    defense: DefenseChoice = "none",
+    *,
+    task: Task | None = None,
+    seed: int = 0,
+    device: str = "cpu",
+    run: Path | str | None = None,
+    resume: bool = False,
+    progress: bool | Progress = True,
+    curious: Curious | None = None,
+    **settings: Any,
+) -> VerticalModel:
+    """Train one model over the columns of all parties.
+
+    Args:
+        federation: who takes part; aligned, or with ids that `co.align` can align.
+        defense: a name, `{"name": ..., strength...}`, or one such choice per passive party.
+        task: what is learned; or give its settings as keywords (`epochs=5, network={"family": "resnet18"}`).
+        seed: every random choice comes from it.
+        device: where networks live, `cpu` or `cuda`.
+        run: folder to keep checkpoints, metrics and each party's ledger in; None keeps nothing.
+        resume: go on from the last step that all parties hold in `run`.
+        progress: show a bar when the output is a terminal; or a `Progress` of your own.
+        curious: an active party that looks closer; used by attacks.
+        settings: fields of `Task`.
+
+    Returns:
+        The trained model, whose `scores` are those of the test records.
+    """
+    if federation.active is None:
+        raise DataError("no party holds a label", where="label", remedy="give label=(party, column)")
+    if federation.rows is None:
+        raise DataError("the records are not aligned", where="federation", remedy="call co.align(federation) first")
+    agreed = Agreement("local", federation.parties, federation.active, _task(task, settings), seed)
+    chosen = _defenses(defense, agreed)
+    folders = _run_folders(run, agreed, resume)
+    bar = progress if isinstance(progress, Progress) else make_progress("auto" if progress else "silent")
+    roles = {}
+    for party in agreed.parties:
+        alignment = Alignment(federation.rows[party], "local", agreed.task.missing)
+        split = federation.split if party == agreed.active else None
+        seat = Seat(
+            party, federation.records[party], alignment, chosen[party], torch.device(device), folders.get(party), resume, split
+        )
+        roles[party] = partial(_live, agreement=agreed, seat=seat, progress=bar, curious=curious)
+    parts = run_together(roles, agreed.run)
+    return VerticalModel(agreed, parts)
+
+
+def _live(channel: Channel, agreement: Agreement, seat: Seat, progress: Progress, curious: Curious | None) -> Part:
+    return take_part(channel, agreement, seat, progress, curious)
+
+
+def take_part(
+    channel: Channel, agreement: Agreement, seat: Seat, progress: Progress, curious: Curious | None = None
+) -> Part:
+    """Live one party's training run over `channel`, keep its ledger and its part of the model."""
+    if seat.run:
+        channel.observe(seat.run.ledger.record)
+    if seat.party == agreement.active:
+        part = Active(channel, agreement, seat, progress, curious).run()
+    else:
+        part = Passive(channel, agreement, seat).run()
+    if seat.run:
+        part.save(seat.run.path / "model")
+        seat.run.finish({**part.result, "sent_bytes": channel.sent_bytes, "received_bytes": channel.received_bytes})
+    return part
+
+
+def _task(task: Task | None, settings: Mapping[str, Any]) -> Task:
+    if task is not None and settings:
+        raise ConfigError("give a task or its settings, not both", where="task")
+    if task is not None:
+        return task
+    network = settings.get("network")
+    if isinstance(network, str):
+        settings = {**settings, "network": {"family": network}}
+    try:
+        return Task.model_validate(settings)
+    except ValidationError as error:
+        first = error.errors()[0]
+        field = ".".join(str(part) for part in first["loc"])
+        known = first["type"] != "extra_forbidden"
+        raise ConfigError(
+            first["msg"] if known else "unknown setting", where=field,
+            remedy=None if known else nearest(field.split(".")[-1], Task.model_fields),
+        ) from error
+
+
+def _defenses(choice: DefenseChoice, agreed: Agreement) -> dict[str, Defense]:
+    """Return one defense per party: a defense belongs to one party and keeps its own random stream."""
+    if isinstance(choice, Defense) and len(agreed.passive) > 1:
+        raise ConfigError("one defense object can't serve several parties", where="defense", remedy="give its name")
+    per_party = isinstance(choice, Mapping) and "name" not in choice
+    if per_party and (unknown := set(choice) - set(agreed.parties)):
+        name = min(unknown)
+        raise ConfigError(f"no party '{name}'", where="defense", remedy=nearest(name, agreed.parties))
+    chosen = {}
+    for party in agreed.parties:
+        one = choice.get(party, "none") if per_party else choice
+        # What the active party computes from its own columns does not leave it.
+        own = "none" if party == agreed.active and not per_party else one
+        chosen[party] = named_defense(own) if isinstance(own, Mapping) else make_defense(own)
+    return chosen
+
+
+def named_defense(described: Mapping[str, Any]) -> Defense:
+    """Return the defense that `{"name": ..., strength...}` describes."""
+    strength = dict(described)
+    return make_defense(strength.pop("name"), **strength)
+
+
+def _run_folders(root: Path | str | None, agreed: Agreement, resume: bool) -> dict[str, Run]:
+    """Return one run folder per party under `root`, as if each lived on its own machine."""
+    if root is None:
+        if resume:
+            raise ConfigError("nothing to resume from", where="run", remedy="name the run folder")
+        return {}
+    config = {"task": agreed.task.model_dump(mode="json"), "parties": agreed.parties, "active": agreed.active, "seed": agreed.seed}
+    root = Path(root)
+    if resume:
+        return {party: Run.resume(root / party) for party in agreed.parties}
+    return {party: Run.create(party, {**config, "party": party}, root) for party in agreed.parties}

@@ -1,0 +1,1 @@
+"""Numbers: each a pure function on arrays, with its trivial baseline."""

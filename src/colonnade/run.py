@@ -1,0 +1,284 @@
+"""The run folder: config, metrics, checkpoints, ledger, result."""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import re
+import secrets
+import shutil
+from datetime import UTC, datetime
+from importlib.metadata import version
+from pathlib import Path
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, BinaryIO, Literal, Self, cast
+
+import yaml
+
+from colonnade.errors import RunError, nearest
+from colonnade.ledger import Ledger
+from colonnade.line_file import LineFile, json_line, plain
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+__all__ = ["Ledger", "Run", "Status", "write_atomically"]
+
+Status = Literal["running", "finished", "failed", "interrupted"]
+
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
+_IDENTITY, _CONFIG, _METRICS, _RESULT = "run.json", "config.yaml", "metrics.jsonl", "result.json"
+
+
+class Run:
+    """One execution and its folder.
+
+    The process that writes a run holds a lock on its `run.json`. The lock ends with the process however that ends, so
+    `status` is right even after a kill, and no two processes can write one run.
+
+    Attributes:
+        path: the folder.
+        name: its name.
+        started: when it was created.
+        ledger: everything that left this party.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.name = path.name
+        identity = _read_json(path / _IDENTITY)
+        try:
+            self.started = datetime.fromisoformat(identity["started"])
+        except (KeyError, ValueError, TypeError) as error:
+            raise _damaged(path / _IDENTITY) from error
+        self.ledger = Ledger(path / "ledger.jsonl")
+        self._metrics = LineFile(path / _METRICS)
+        self._lock: BinaryIO | None = None
+
+    @classmethod
+    def create(cls, name: str | None, config: dict[str, Any], root: Path | str = "runs") -> Run:
+        """Make the folder of a new run; `None` takes a readable name that is not in use.
+
+        Args:
+            name: the run's name, also the folder's.
+            config: the resolved settings: plain values, lists and mappings.
+            root: the folder that holds the runs.
+        """
+        now = datetime.now(UTC)
+        if name is None:
+            name = f"{now.astimezone():%Y%m%d-%H%M%S}-{secrets.token_hex(2)}"
+        if not _NAME.fullmatch(name):
+            raise RunError(f"'{name}' is no name for a run", remedy="use letters, digits, '.', '-' and '_'")
+        path = Path(root) / name
+        if path.exists():
+            raise RunError("this run exists already", where=str(path), remedy="choose another name, or resume it")
+        _make_folder(path, config, {"name": name, "started": now.isoformat(), "version": version("colonnade")})
+        run = cls(path)
+        run._own()
+        return run
+
+    @classmethod
+    def open(cls, path: Path | str) -> Run:
+        """Open an existing run to read it."""
+        path = Path(path)
+        if not (path / _IDENTITY).is_file():
+            siblings = [folder.parent.name for folder in path.parent.glob(f"*/{_IDENTITY}")]
+            remedy = nearest(path.name, siblings) if siblings else "'colonnade runs' lists the runs of a folder"
+            raise RunError("is no run folder", where=str(path), remedy=remedy)
+        return cls(path)
+
+    @classmethod
+    def resume(cls, path: Path | str) -> Run:
+        """Open an existing run to continue it; an error if another process is still writing it."""
+        run = cls.open(path)
+        run._own()
+        (run.path / _RESULT).unlink(missing_ok=True)
+        return run
+
+    @property
+    def checkpoints(self) -> Path:
+        """The folder of checkpoints."""
+        return self.path / "checkpoints"
+
+    @property
+    def config(self) -> dict[str, Any]:
+        """The resolved settings that the run was created with."""
+        path = self.path / _CONFIG
+        try:
+            config = yaml.safe_load(path.read_text("utf-8"))
+        except (OSError, ValueError, yaml.YAMLError) as error:
+            raise _damaged(path) from error
+        if not isinstance(config, dict):
+            raise _damaged(path)
+        return config
+
+    @property
+    def status(self) -> Status:
+        """`running` while a process writes it, then what `result.json` says, else `interrupted`."""
+        if (self.path / _RESULT).exists():
+            status = self._ending()["status"]
+            if status not in ("finished", "failed", "interrupted"):
+                raise _damaged(self.path / _RESULT)
+            return cast(Status, status)
+        return "running" if self._lock is not None or self._is_written_elsewhere() else "interrupted"
+
+    @property
+    def result(self) -> dict[str, Any] | None:
+        """What `finish` was given, None for a run that has not finished."""
+        return self._ending()["result"] if (self.path / _RESULT).exists() else None
+
+    @property
+    def reason(self) -> str | None:
+        """Why the run failed or was interrupted, if it could still say so."""
+        return self._ending()["reason"] if (self.path / _RESULT).exists() else None
+
+    def log(self, step: int, **values: Any) -> None:
+        """Append one line of numbers to the metrics; NaN and infinity are written as null."""
+        self._own()
+        self._metrics.append(json_line({"step": step} | values))
+
+    def metrics(self) -> pd.DataFrame:
+        """Return one row per step. Where a resumed run repeats steps, the later values stand."""
+        import pandas as pd
+
+        steps: dict[int, dict[str, Any]] = {}
+        newest = -1
+        for number, line in enumerate(self._metrics, start=1):
+            try:
+                values = json.loads(line)
+                step = int(values["step"])
+            except (ValueError, KeyError, TypeError) as error:
+                raise _damaged(self.path / _METRICS, number) from error
+            if step < newest:
+                steps = {known: row for known, row in steps.items() if known <= step}
+            steps.setdefault(step, {}).update(values)
+            newest = step
+        return pd.DataFrame(list(steps.values()), columns=None if steps else ["step"])
+
+    def finish(self, result: dict[str, Any]) -> None:
+        """Write `result.json` and let the run go: it is finished."""
+        self._end("finished", result, None)
+
+    def fail(self, reason: str) -> None:
+        """Write down that the run failed, and why, and let it go."""
+        self._end("failed", None, reason)
+
+    def verify_ledger(self) -> None:
+        """Check the ledger's chain and, once the run has ended, that no line is missing at its end."""
+        self.ledger.verify()
+        if (self.path / _RESULT).exists() and self._ending()["ledger"] != self.ledger.head:
+            raise RunError(
+                "does not end with the line that the result names",
+                where=str(self.ledger.path),
+                remedy="lines were removed or added after the run ended; restore the file from a backup",
+            )
+
+    def close(self) -> None:
+        """Put everything on the disk and let other processes write this run."""
+        self.ledger.close()
+        self._metrics.close()
+        if self._lock is not None:
+            self._lock.close()
+            self._lock = None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if error is not None and not (self.path / _RESULT).exists():
+            status: Status = "failed" if isinstance(error, Exception) else "interrupted"
+            self._end(status, None, str(error) or type(error).__name__)
+        self.close()
+
+    def __repr__(self) -> str:
+        return f"Run {self.name}: {self.status} ({self.path})"
+
+    def _own(self) -> None:
+        if self._lock is not None:
+            return
+        lock = (self.path / _IDENTITY).open("rb")
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError as error:
+            lock.close()
+            remedy = "wait until it ends, or stop it"
+            raise RunError("another process is writing this run", where=str(self.path), remedy=remedy) from error
+        self._lock = lock
+
+    def _is_written_elsewhere(self) -> bool:
+        with (self.path / _IDENTITY).open("rb") as lock:
+            try:
+                fcntl.flock(lock, fcntl.LOCK_SH | fcntl.LOCK_NB)
+            except BlockingIOError:
+                return True
+        return False
+
+    def _end(self, status: Status, result: dict[str, Any] | None, reason: str | None) -> None:
+        self._own()
+        self.ledger.flush()
+        ending = {
+            "status": status,
+            "reason": reason,
+            "ended": datetime.now(UTC).isoformat(),
+            "sent_bytes": self.ledger.sent_bytes,
+            "ledger": self.ledger.head,
+            "result": plain(result),
+        }
+        write_atomically(self.path / _RESULT, json.dumps(ending, indent=2).encode())
+        self.close()
+
+    def _ending(self) -> dict[str, Any]:
+        ending = _read_json(self.path / _RESULT)
+        if not {"status", "reason", "ledger", "result"} <= ending.keys():
+            raise _damaged(self.path / _RESULT)
+        return ending
+
+
+def write_atomically(path: Path, data: bytes) -> None:
+    """Write a file so that a reader, now or after a crash, sees all of it or nothing of it."""
+    temporary = path.with_name(f".{path.name}.{secrets.token_hex(4)}")
+    try:
+        with temporary.open("wb") as file:
+            file.write(data)
+            file.flush()
+            os.fsync(file.fileno())
+        temporary.replace(path)
+    except OSError as error:
+        temporary.unlink(missing_ok=True)
+        raise RunError(f"cannot be written: {error.strerror}", where=str(path)) from error
+
+
+def _make_folder(path: Path, config: dict[str, Any], identity: dict[str, str]) -> None:
+    """Fill the folder under another name first, so that a half-made run never shows."""
+    try:
+        text = yaml.safe_dump(config, sort_keys=False, allow_unicode=True)
+    except yaml.YAMLError as error:
+        remedy = "give plain values, lists and mappings"
+        raise RunError("the config holds a value that YAML cannot hold", where=str(path), remedy=remedy) from error
+    temporary = path.with_name(f".{path.name}.{secrets.token_hex(4)}")
+    try:
+        (temporary / "checkpoints").mkdir(parents=True)
+        write_atomically(temporary / _CONFIG, text.encode())
+        write_atomically(temporary / _IDENTITY, json.dumps(identity, indent=2).encode())
+        temporary.rename(path)
+    except OSError as error:
+        shutil.rmtree(temporary, ignore_errors=True)
+        raise RunError(f"the run folder cannot be made: {error.strerror}", where=str(path)) from error
+
+
+def _read_json(path: Path) -> dict[str, Any]:
+    try:
+        value = json.loads(path.read_bytes())
+    except (OSError, ValueError) as error:
+        raise _damaged(path) from error
+    if not isinstance(value, dict):
+        raise _damaged(path)
+    return value
+
+
+def _damaged(path: Path, line: int | None = None) -> RunError:
+    what = f"line {line} is damaged" if line else "is missing" if not path.exists() else "is damaged"
+    return RunError(what, where=str(path), remedy="restore the file from a backup, or start the run again")

@@ -1,0 +1,79 @@
+"""How a role talks to its peers: blocking `send` and `recv`, whatever lies beneath."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping
+from types import TracebackType
+from typing import Any, Self
+
+from colonnade.wire.message import Array, Message
+
+Observer = Callable[[str, Message], None]
+"""Called with (receiver, message) after a message was handed to the transport: the ledger listens here."""
+
+
+class Channel(ABC):
+    """One party's line to all its peers. Role code sees nothing else of the network.
+
+    Attributes:
+        name: the party that holds this end.
+        peers: the other parties.
+        run: name of the run; every message carries it.
+        sent_bytes, received_bytes: tensor payload so far.
+    """
+
+    def __init__(self, name: str, peers: tuple[str, ...], run: str) -> None:
+        self.name, self.peers, self.run = name, peers, run
+        self.sent_bytes = 0
+        self.received_bytes = 0
+        self._observers: list[Observer] = []
+
+    def observe(self, observer: Observer) -> None:
+        """Let `observer` see everything that leaves this party from now on."""
+        self._observers.append(observer)
+
+    def send(
+        self,
+        to: str,
+        kind: str,
+        step: int,
+        tensors: Mapping[str, Array] | None = None,
+        meta: Mapping[str, Any] | None = None,
+    ) -> None:
+        """Send one message; returns when the transport has taken it, not when the peer has read it."""
+        message = Message(self.run, self.name, kind, step, tensors or {}, meta or {})
+        self._deliver(to, message)
+        self.sent_bytes += message.payload_bytes
+        for observer in self._observers:
+            observer(to, message)
+
+    def recv(self, frm: str, kind: str, step: int) -> Message:
+        """Wait for the message of `kind` and `step` from `frm`; raise a `WireError` if it can't come any more."""
+        message = self._receive(frm, kind, step)
+        self.received_bytes += message.payload_bytes
+        return message
+
+    @abstractmethod
+    def _deliver(self, to: str, message: Message) -> None:
+        """Hand `message` to the transport."""
+
+    @abstractmethod
+    def _receive(self, frm: str, kind: str, step: int) -> Message:
+        """Wait for one message."""
+
+    @abstractmethod
+    def abort(self, reason: str) -> None:
+        """Tell all peers that this party stops, and why; their pending `recv` raise `PeerLostError`."""
+
+    @abstractmethod
+    def close(self) -> None:
+        """Leave in good order. Messages already sent still arrive."""
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        if error is not None:
+            self.abort(str(error) or type(error).__name__)
+        self.close()

@@ -1,0 +1,38 @@
+"""What parties say to each other: one message."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+Array = npt.NDArray[Any]
+
+
+@dataclass(frozen=True)
+class Message:
+    """One message: who says what kind of thing at which step of which run.
+
+    Attributes:
+        run: name of the run that the message belongs to.
+        sender: the party that speaks.
+        kind: what the message is, one of the kinds that the sender's role allows.
+        step: the step it belongs to; grows within a kind.
+        tensors: named arrays. They are handed over: neither side changes them afterwards.
+        meta: small JSON values.
+    """
+
+    run: str
+    sender: str
+    kind: str
+    step: int
+    tensors: Mapping[str, Array] = field(default_factory=dict)
+    meta: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def payload_bytes(self) -> int:
+        """Bytes of all tensors together."""
+        return sum(np.asarray(tensor).nbytes for tensor in self.tensors.values())
