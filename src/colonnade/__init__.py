@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING, Any
 import colonnade.align as _align_room  # noqa: F401
 
 if TYPE_CHECKING:
-    from colonnade.data.datasets import DATASETS, Dataset, load_dataset
+    from colonnade.align import Policy
+    from colonnade.data.datasets import Dataset, load_dataset
     from colonnade.data.records import Records
     from colonnade.defend.base import Defense
     from colonnade.federation.federation import Federation
@@ -62,8 +63,8 @@ def __getattr__(name: str) -> Any:
     return getattr(import_module(_HOMES[name]), name)
 
 
-def align(federation: Federation, policy: str = "drop") -> Federation:
-    """Align the parties' records by private set intersection; see `colonnade.align.federation.align_federation`."""
+def align(federation: Federation, policy: Policy = "drop") -> Federation:
+    """Align the parties' records by private set intersection; see `colonnade.align.simulate`."""
     from colonnade.align.simulate import align_federation
 
     return align_federation(federation, policy)

@@ -139,7 +139,7 @@ def describe_bytes(size: int) -> str:
 def _describe(name: str, value: Any) -> str:
     if name == "sent_bytes":
         return f"{describe_bytes(value)} sent"
-    if isinstance(value, str | int):
+    if value is None or isinstance(value, str | int):
         return f"{name} {value}"
     return f"{name} {float(value):.4g}"
 

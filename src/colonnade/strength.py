@@ -27,8 +27,8 @@ def make(registry: Registry[type[T]], base: type[T], chosen: str | T, parameters
     known = [name for name in inspect.signature(entry).parameters if name != "self"]
     for name in parameters:
         if name not in known:
-            remedy = f"it takes {', '.join(known)}" if known else "it takes none"
-            raise ConfigError(f"unknown parameter '{name}', {nearest(name, known)}", where=chosen, remedy=remedy)
+            remedy = f"{nearest(name, known)}; it takes {', '.join(known)}" if known else "it takes none"
+            raise ConfigError(f"unknown parameter '{name}'", where=chosen, remedy=remedy)
     missing = [name for name in _required(entry) if name not in parameters]
     if missing:
         raise ConfigError(f"parameter '{missing[0]}' is missing", where=chosen, remedy="give it a value")

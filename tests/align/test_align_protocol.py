@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import threading
 from dataclasses import replace
 
@@ -45,7 +46,7 @@ def test_drop_equals_the_intersection_in_the_clear(parties, data):
     ids = data.draw(id_sets(parties))
     expected = held_by_all(ids)
     if not expected:
-        with pytest.raises(AlignmentError, match="no record in common .*leading zeros"):
+        with pytest.raises(AlignmentError, match=r"no record in common .*leading zeros"):
             align_together(ids, active="lab")
         return
     aligned = align_together(ids, active="lab")
@@ -237,9 +238,7 @@ def test_a_peer_that_sends_nonsense_is_named(kind, change, reason):
     options = {"active": "clinic", "order": ("clinic", "lab")}
     outcomes = run_each(channels, {"clinic": [1, 2, 3, 4], "lab": [3, 4, 5, 6]}, options)
     assert isinstance(outcomes["clinic"], AlignmentError)
-    outcomes["clinic"].args = (str(outcomes["clinic"]),)
-    with pytest.raises(AlignmentError, match=reason):
-        raise outcomes["clinic"]
+    assert re.search(reason, str(outcomes["clinic"]))
 
 
 @pytest.mark.parametrize(

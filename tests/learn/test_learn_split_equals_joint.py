@@ -13,7 +13,9 @@ from colonnade.learn.train import train
 TOLERANCE = 1e-6
 
 
-def table_federation(parties: int, active_has_columns: bool, records: int = 640, kind: str = "multiclass") -> Federation:
+def table_federation(
+    parties: int, active_has_columns: bool, records: int = 640, kind: str = "multiclass"
+) -> Federation:
     rng = np.random.default_rng(parties)
     frame = pd.DataFrame(rng.normal(size=(records, 3 * parties)), columns=[f"c{i}" for i in range(3 * parties)])
     signal = frame.to_numpy() @ rng.normal(size=3 * parties)

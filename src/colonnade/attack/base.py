@@ -51,7 +51,11 @@ class Attack:
 
     def describe(self) -> dict[str, Any]:
         """Return the name, the strength and the knowledge, as written beside every result."""
-        return {"name": self.name, "strength": self.strength, "knowledge": sorted(self.knowledge)}
+        return {
+            "name": self.name,
+            "strength": self.strength,
+            "knowledge": sorted(thing.value for thing in self.knowledge),
+        }
 
 
 def run_attack(attack: Attack, evidence: Evidence) -> Tensor:

@@ -6,7 +6,6 @@ A command module imports what is heavy (torch, pandas) inside its functions, so 
 from __future__ import annotations
 
 import os
-import sys
 from importlib import import_module
 from typing import Annotated, Any
 
@@ -16,7 +15,7 @@ from typer.core import TyperGroup
 from colonnade import __version__
 from colonnade.errors import ColonnadeError
 
-COMMANDS = ("init", "check", "runs")
+COMMANDS = ("demo", "init", "check", "align", "train", "predict", "join", "runs")
 """The command modules, in the order of `--help`."""
 
 
@@ -41,7 +40,7 @@ class Commands(TyperGroup):
 app = typer.Typer(
     name="colonnade",
     cls=Commands,
-    help="Vertical federated learning: organisations hold different columns about the same records; no column leaves its owner.",
+    help="Vertical federated learning: organisations train one model together, and no column leaves its owner.",
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
@@ -65,18 +64,10 @@ def _options(
     pass
 
 
-def register_commands() -> None:
-    """Add every command to the app, once."""
-    if not app.registered_commands:
-        for name in COMMANDS:
-            import_module(f"colonnade.cli.{name}").register(app)
+for _name in COMMANDS:
+    import_module(f"colonnade.cli.{_name}").register(app)
 
 
 def main() -> None:
     """Run the command line: what the `colonnade` script calls."""
-    register_commands()
     app(prog_name="colonnade")
-    sys.exit(0)
-
-
-register_commands()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -16,18 +16,19 @@ def register(app: typer.Typer) -> None:
 
 
 def init(
-    parties: Annotated[list[str], typer.Argument(metavar="PARTY...", help="The parties, in order; at least two.")],
+    parties: Annotated[list[str], typer.Argument(metavar="PARTY", help="The parties, in order; at least two.")],
+    *,
     active: Annotated[str, typer.Option(help="The party that holds the label.")],
     label: Annotated[str, typer.Option(help="The label's column at the active party.")],
     out: Annotated[Path, typer.Option(help="The folder to write into.")] = Path(),
-    name: Annotated[str | None, typer.Option(help="The federation's name; the parties' names if not given.")] = None,
+    name: Annotated[str, typer.Option(help="The federation's name.")] = "federation",
     force: Annotated[bool, typer.Option("--force", help="Overwrite files that exist.")] = False,
 ) -> None:
     """Write federation.yaml and one file per party, with a comment at every line."""
     from colonnade.federation.template import federation_template, party_template
 
-    _check_names(parties, active)
-    texts = {"federation.yaml": federation_template(name or "-".join(parties), parties, active, label)}
+    _check_names(parties, active, label, name)
+    texts = {"federation.yaml": federation_template(name, parties, active, label)}
     texts |= {f"{party}.yaml": party_template(parties, party) for party in parties}
     _write(out, texts, force)
     for file in texts:
@@ -35,26 +36,36 @@ def init(
     typer.echo("next: write where the records are in each party's file, then 'colonnade keys' and 'colonnade check'")
 
 
-def _check_names(parties: list[str], active: str) -> None:
-    from pydantic import TypeAdapter, ValidationError
-
+def _check_names(parties: list[str], active: str, label: str, name: str) -> None:
     from colonnade.errors import ConfigError, nearest
-    from colonnade.federation.files import PartyName
+    from colonnade.federation.files import PartyName, Text
 
     if len(parties) < 2:
         raise ConfigError("a federation needs at least two parties", where="PARTY", remedy="name another one")
     for party in parties:
-        try:
-            TypeAdapter(PartyName).validate_python(party)
-        except ValidationError as error:
-            what = error.errors()[0]["msg"].removeprefix("Value error, ")
-            raise ConfigError(what, where="PARTY") from None
+        _check_value(PartyName, party, "PARTY")
         if parties.count(party) > 1:
             raise ConfigError(f"'{party}' is named twice", where="PARTY", remedy="give every party its own name")
     if "federation" in parties:
-        raise ConfigError("no party can be called 'federation'", where="PARTY", remedy="its file would take federation.yaml")
+        raise ConfigError(
+            "no party can be called 'federation'", where="PARTY", remedy="its file would take federation.yaml"
+        )
     if active not in parties:
         raise ConfigError(f"'{active}' is none of the parties", where="--active", remedy=nearest(active, parties))
+    _check_value(Text, label, "--label")
+    _check_value(Text, name, "--name")
+
+
+def _check_value(kind: Any, value: str, where: str) -> None:
+    """Refuse what the file's reader would refuse."""
+    from pydantic import TypeAdapter, ValidationError
+
+    from colonnade.errors import ConfigError
+
+    try:
+        TypeAdapter(kind).validate_python(value)
+    except ValidationError as error:
+        raise ConfigError(error.errors()[0]["msg"].removeprefix("Value error, "), where=where) from None
 
 
 def _write(folder: Path, texts: dict[str, str], force: bool) -> None:

@@ -65,12 +65,12 @@ def _row(root: Path, folder: Path) -> dict[str, Any]:
 
 
 def _described(run: Run) -> dict[str, Any]:
-    task, result = run.config.get("task"), run.result or {}
+    task, scores = run.config.get("task"), (run.result or {}).get("test")
     return {
         "status": run.status,
         "task": task.get("kind") if isinstance(task, dict) else None,
         "started": run.started.isoformat(),
-        "scores": result.get("test"),
+        "scores": scores if isinstance(scores, dict) else None,
         "sent_bytes": run.ledger.sent_bytes,
         "reason": run.reason,
     }

@@ -17,7 +17,7 @@ def epoch_batches(positions: npt.ArrayLike, batch_size: int, seed: int, epoch: i
 
     Example:
         >>> [batch.tolist() for batch in epoch_batches([10, 11, 12, 13, 14], 2, seed=0, epoch=0)]
-        [[13, 11], [14, 12, 10]]
+        [[13, 12], [11, 10, 14]]
     """
     if seed < 0 or epoch < 0:
         raise ConfigError("seed and epoch must not be negative", where="batches")

@@ -9,8 +9,8 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
+from colonnade.data.ids import row_numbers
 from colonnade.data.kinds import is_numeric, numeric_values
-from colonnade.data.records import row_numbers
 from colonnade.data.statistics import LabelStatistics
 from colonnade.errors import ConfigError, DataError
 
@@ -175,8 +175,12 @@ def _sorted_classes(values: list[Class]) -> list[Class]:
 def _target_statistics(label: pd.Series) -> LabelStatistics:
     from sklearn.preprocessing import StandardScaler
 
-    scaler = StandardScaler().fit(_numbers(label)[:, None])
-    return LabelStatistics(kind="regression", classes=[], mean=float(scaler.mean_[0]), scale=float(scaler.scale_[0]))
+    with np.errstate(over="ignore", invalid="ignore"):
+        scaler = StandardScaler().fit(_numbers(label)[:, None])
+    mean, scale = float(scaler.mean_[0]), float(scaler.scale_[0])
+    if not np.isfinite([mean, scale, scaler.var_[0]]).all():
+        raise DataError("the label's values are too large to be scaled", where=_WHERE)
+    return LabelStatistics(kind="regression", classes=[], mean=mean, scale=scale)
 
 
 def _numbers(label: pd.Series) -> npt.NDArray[np.float64]:

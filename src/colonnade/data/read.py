@@ -7,10 +7,12 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
+import numpy.typing as npt
 import pandas as pd
 
+from colonnade.data.ids import check_ids
 from colonnade.data.read_images import read_image_archive, read_image_folder
-from colonnade.data.records import Records, check_ids
+from colonnade.data.records import Records
 from colonnade.errors import DataError
 
 # At most 18 digits, so that every match fits in an int64.
@@ -79,26 +81,27 @@ def ids_from_text(text: pd.Series) -> pd.Index:
 def _read_csv(file: Path, id_column: str | None) -> pd.DataFrame:
     try:
         header = pd.read_csv(file, header=None, nrows=1, dtype=str, keep_default_na=False, encoding="utf-8-sig")
-        _check_columns(header.iloc[0].tolist(), file)
+        names = [str(name) for name in header.iloc[0]]
+        _check_columns(names, file)
         with warnings.catch_warnings():
             # Rows longer than the header: pandas would cut them or take the first column for an index.
             warnings.simplefilter("error", pd.errors.ParserWarning)
-            frame = pd.read_csv(
-                file,
-                encoding="utf-8-sig",
-                index_col=False,
-                low_memory=False,
-                converters=None if id_column is None else {id_column: str.strip},
-            )
+            frame = pd.read_csv(file, encoding="utf-8-sig", index_col=False, low_memory=False)
+            if id_column in names:
+                frame[id_column] = _read_csv_ids(file, id_column)
     except UnicodeDecodeError:
         raise DataError("this is no UTF-8 text", where=str(file), remedy="save it as UTF-8") from None
     except pd.errors.EmptyDataError:
         raise DataError("the file is empty", where=str(file)) from None
     except (pd.errors.ParserError, pd.errors.ParserWarning, ValueError, OSError, EOFError) as error:
         raise DataError(f"this is no table: {_first_line(error)}", where=str(file)) from None
-    if id_column in frame.columns:
-        frame[id_column] = ids_from_text(pd.Series(frame[id_column], dtype=str)).to_numpy()
     return frame
+
+
+def _read_csv_ids(file: Path, id_column: str) -> npt.NDArray[np.generic]:
+    """Read one column a second time, as text: pandas has no way to switch missing words off for one column only."""
+    column = pd.read_csv(file, usecols=[id_column], dtype=str, keep_default_na=False, encoding="utf-8-sig")
+    return np.asarray(ids_from_text(column[id_column].str.strip()))
 
 
 def _read_parquet(file: Path) -> pd.DataFrame:

@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from colonnade.data.records import row_numbers
+from colonnade.data.ids import row_numbers
 from colonnade.errors import ConfigError, DataError
 
 TRAIN, VALIDATION, TEST = 0, 1, 2

@@ -75,7 +75,9 @@ class TablePreparation:
                 blocks.append(self._scaler.transform(imputed[:, :count]).astype(np.float32))
             blocks.append(imputed[:, count:].astype(np.float32))
         for column, encoder in zip(self.statistics.categories, self._encoders, strict=True):
-            blocks.append(encoder.transform(self._categories(table, column)[:, None]))
+            # A category is encoded once, not at each of its records: strings are slow to compare.
+            codes, categories = _numbered(self._categories(table, column))
+            blocks.append(encoder.transform(categories[:, None])[codes])
         return self._bounded(np.concatenate(blocks, axis=1))
 
     def absent(self) -> npt.NDArray[np.float32]:
@@ -176,13 +178,13 @@ def _numeric_statistics(name: str, values: npt.NDArray[np.float64]) -> NumericCo
     from sklearn.impute import SimpleImputer
     from sklearn.preprocessing import StandardScaler
 
-    imputer = SimpleImputer(strategy="median").fit(values[:, None])
     with np.errstate(over="ignore", invalid="ignore"):
+        imputer = SimpleImputer(strategy="median").fit(values[:, None])
         scaler = StandardScaler().fit(imputer.transform(values[:, None]))
-    found = [float(imputer.statistics_[0]), float(scaler.mean_[0]), float(scaler.scale_[0])]
-    if not np.isfinite(found).all() or found[2] <= 0:
+    median, mean, scale = (float(found[0]) for found in (imputer.statistics_, scaler.mean_, scaler.scale_))
+    # An infinite variance must be looked for: the scaler quietly takes it for a constant column.
+    if not np.isfinite([median, mean, scale, scaler.var_[0]]).all():
         raise DataError(f"values of column '{name}' are too large to be scaled", where=_WHERE)
-    median, mean, scale = found
     return NumericColumn(name=name, median=median, mean=mean, scale=scale, had_missing=bool(np.isnan(values).any()))
 
 
@@ -190,13 +192,23 @@ def _category_statistics(name: str, kind: Kind, values: npt.NDArray[np.object_])
     from sklearn.preprocessing import OneHotEncoder
 
     assert kind != "numeric"
-    encoder = OneHotEncoder(min_frequency=MIN_SHARE, max_categories=MAX_CATEGORIES).fit(values[:, None])
+    codes, categories = _numbered(values)
+    encoder = OneHotEncoder(min_frequency=MIN_SHARE, max_categories=MAX_CATEGORIES).fit(codes[:, None])
     infrequent = encoder.infrequent_categories_[0]
-    rare = [] if infrequent is None else [value for value in infrequent if value is not None]
+    shared = set() if infrequent is None else set(infrequent.tolist())
     # Missing keeps its own output however rare it is: that a value is missing is information of another sort.
-    shared = set(rare)
-    kept = [value for value in encoder.categories_[0] if value not in shared]
+    kept = [value for code, value in enumerate(categories) if code not in shared or value is None]
+    rare = [value for code, value in enumerate(categories) if code in shared and value is not None]
     return CategoryColumn(name=name, kind=kind, frequent=kept, rare=rare)
+
+
+def _numbered(values: npt.NDArray[np.object_]) -> tuple[npt.NDArray[np.intp], npt.NDArray[np.object_]]:
+    """Return each value's number in the sorted list of distinct values, and that list, missing last."""
+    codes, found = pd.factorize(values)
+    ranks = np.argsort(np.argsort(found))
+    categories = np.array([*sorted(found), None], dtype=object)
+    numbers = np.append(ranks, len(found))[codes]  # a missing value has code -1: the number added last
+    return numbers, categories if (codes < 0).any() else categories[:-1]
 
 
 def _imputer(columns: list[NumericColumn]) -> Any:

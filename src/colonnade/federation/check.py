@@ -56,17 +56,11 @@ def _read(reader: Callable[[Path], File], path: Path) -> tuple[File | None, list
 
 
 def _check_fingerprints(federation: FederationFile, path: Path) -> list[Problem]:
-    return [
-        Problem(
-            f"any certificate that the CA gave to '{name}' will be accepted",
-            path,
-            f"parties.{name}.fingerprint",
-            "write the fingerprint that 'colonnade keys' printed",
-            "note",
-        )
-        for name, entry in federation.parties.items()
-        if entry.fingerprint is None
-    ]
+    without = [name for name, entry in federation.parties.items() if entry.fingerprint is None]
+    if not without:
+        return []
+    what = f"no fingerprint for {', '.join(without)}: any certificate that the CA gave to that name is accepted"
+    return [Problem(what, path, "parties", "write the fingerprints that 'colonnade keys' printed", "note")]
 
 
 def _check_path(party: PartyFile, path: Path) -> list[Problem]:

@@ -13,8 +13,10 @@ from colonnade.data.records import Records, check_ids
 from colonnade.data.split import split_from_column
 from colonnade.errors import DataError, nearest
 from colonnade.federation.files import FederationFile, PartyFile
-from colonnade.federation.own_records import IMAGE_IDS, feature_columns
 from colonnade.federation.problems import Problem
+
+IMAGE_IDS = "ids"
+"""The array with the ids in an archive of images, where the party file names no other."""
 
 
 def check_table(federation: FederationFile, party: PartyFile, path: Path) -> list[Problem]:
@@ -25,7 +27,7 @@ def check_table(federation: FederationFile, party: PartyFile, path: Path) -> lis
     if party.data.id_column in names:
         ids = pd.Index(frame[party.data.id_column])
         problems += _tried(lambda: check_ids(ids, str(party.data.path)), path, "data.id_column")
-    features = [name for name in feature_columns(federation, party, names) if name in names]
+    features = [name for name in _feature_columns(federation, party, names) if name in names]
     if features:
         problems += _tried(lambda: Records.from_frame(frame[features].reset_index(drop=True)), path, "data.path")
     elif party.party != federation.active:
@@ -55,13 +57,23 @@ def check_images(federation: FederationFile, party: PartyFile, path: Path) -> li
     return problems
 
 
+def _feature_columns(federation: FederationFile, party: PartyFile, names: list[str]) -> list[str]:
+    """Return which of a table's columns the party takes part with."""
+    if party.data.columns is not None:
+        return list(party.data.columns)
+    own = {party.data.id_column}
+    if party.party == federation.active:
+        own |= {federation.label, federation.task.split.column}
+    return [name for name in names if name not in own]
+
+
 def _unknown_names(federation: FederationFile, party: PartyFile, path: Path, names: list[str]) -> list[Problem]:
     asked = [("data.id_column", party.data.id_column)]
     asked += [("data.columns", name) for name in party.data.columns or ()]
     asked += [("sensitive", name) for name in party.sensitive]
     if party.party == federation.active:
         asked += [("data.path", federation.label), ("data.path", federation.task.split.column)]
-    what = {federation.label: "the label column", federation.task.split.column: "the split column"}
+    what = {federation.label: "label column", federation.task.split.column: "split column"}
     return [
         Problem(f"{party.data.path.name} has no {what.get(name, 'column')} '{name}'", path, field, nearest(name, names))
         for field, name in asked
@@ -71,7 +83,7 @@ def _unknown_names(federation: FederationFile, party: PartyFile, path: Path, nam
 
 def _label_in_wrong_place(federation: FederationFile, party: PartyFile, path: Path, names: list[str]) -> list[Problem]:
     label = federation.label
-    used = feature_columns(federation, party, names)
+    used = _feature_columns(federation, party, names)
     if party.party == federation.active:
         listed = [name for name in (label, federation.task.split.column) if name in used]
         remedy = "take it out of the list"

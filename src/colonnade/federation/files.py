@@ -17,7 +17,14 @@ from colonnade.federation.yaml_file import read_model
 
 _PARTY_NAME = re.compile(r"[a-z0-9][a-z0-9_-]{0,39}")
 _ADDRESS = re.compile(r"(?P<host>[A-Za-z0-9._-]+|\[[0-9A-Fa-f:.%]+\]):(?P<port>[0-9]{1,5})")
+_DEVICE = re.compile(r"auto|cpu|cuda(:[0-9]+)?")
 _FINGERPRINT = re.compile(r"sha256:[0-9a-f]{64}")
+
+
+def _one_line(value: str) -> str:
+    if not value.isprintable():
+        raise ValueError("must be one line of printable text")
+    return value
 
 
 def _party_name(value: str) -> str:
@@ -41,15 +48,22 @@ def _fingerprint(value: str) -> str:
     return value.lower()
 
 
+def _device(value: str) -> str:
+    if not _DEVICE.fullmatch(value):
+        raise ValueError(f"'{value[:60]}' is no device: write auto, cpu, cuda or cuda:0")
+    return value
+
+
 def _resolved(value: Path, info: ValidationInfo) -> Path:
     """Paths in a file are meant from the file's own folder, wherever the command is started."""
     folder = (info.context or {}).get("folder", Path())
     return Path(folder) / value.expanduser()
 
 
-Text = Annotated[str, Field(min_length=1, max_length=200)]
+Text = Annotated[str, Field(min_length=1, max_length=200), AfterValidator(_one_line)]
 PartyName = Annotated[str, AfterValidator(_party_name)]
 Address = Annotated[str, AfterValidator(_address)]
+Device = Annotated[str, AfterValidator(_device)]
 Fingerprint = Annotated[str, AfterValidator(_fingerprint)]
 LocalPath = Annotated[Path, AfterValidator(_resolved)]
 
@@ -149,7 +163,7 @@ class PartyFile(Settings):
     data: DataSettings
     sensitive: tuple[Text, ...] = ()
     defense: DefenseSettings = DefenseSettings()
-    device: str = Field(default="auto", pattern=r"^(auto|cpu|cuda(:[0-9]+)?)$")
+    device: Device = "auto"
     runs: LocalPath = Field(default=Path("runs"), validate_default=True)
     credentials: CredentialSettings | None = None
     listen: Address | None = None
@@ -164,6 +178,16 @@ def read_federation(path: Path | str) -> FederationFile:
 def read_party(path: Path | str) -> PartyFile:
     """Read `party.yaml`; raise one `ProblemsError` with every problem in it."""
     return read_model(path, PartyFile, _party_relations)
+
+
+def split_address(address: str) -> tuple[str, int]:
+    """Return host and port.
+
+    >>> split_address("[::1]:7101")
+    ('::1', 7101)
+    """
+    host, _, port = address.rpartition(":")
+    return host.strip("[]"), int(port)
 
 
 def federation_digest(federation: FederationFile) -> str:

@@ -48,7 +48,9 @@ class SplitSettings(Settings):
     train: Fraction = Field(default=0.8, gt=0, le=1)
     validation: Fraction = Field(default=0.1, ge=0, lt=1)
     test: Fraction = Field(default=0.1, ge=0, lt=1)
-    column: str | None = Field(default=None, description="column of the active party that already says train/validation/test")
+    column: str | None = Field(
+        default=None, description="column of the active party that already says train/validation/test"
+    )
 
     @model_validator(mode="after")
     def _sum_to_one(self) -> SplitSettings:
@@ -66,9 +68,13 @@ class Task(Settings):
     split: SplitSettings = SplitSettings()
     epochs: int = Field(default=20, ge=1)
     batch_size: int = Field(default=256, ge=1)
-    patience: int | None = Field(default=None, ge=1, description="stop after so many epochs without a better validation loss")
+    patience: int | None = Field(
+        default=None, ge=1, description="stop after so many epochs without a better validation loss"
+    )
     missing: Literal["drop", "impute"] = "drop"
-    protection: str | None = Field(default=None, description="the defense every passive party must use; None leaves it to each")
+    protection: str | None = Field(
+        default=None, description="the defense every passive party must use; None leaves it to each"
+    )
     precision: Literal["float32", "mixed"] = "float32"
     checkpoint_every: int = Field(default=100, ge=1, description="steps between checkpoints")
 

@@ -48,20 +48,23 @@ def _load(path: Path) -> tuple[dict[str, Any], list[Problem]]:
     except OSError as error:
         reason = "does not exist" if isinstance(error, FileNotFoundError) else f"cannot be read: {error.strerror}"
         raise _only(reason, path, "'colonnade init' writes one" if "exist" in reason else "") from None
-    loader = _Loader(text)
+    raw, twice = _parse(text, path)
+    if not isinstance(raw, dict):
+        raise _only("is no list of 'key: value' lines", path, "'colonnade init' writes an example")
+    return raw, [Problem(f"key '{key}' stands twice", path, f"line {line}", "keep one") for key, line in twice]
+
+
+def _parse(text: str, path: Path) -> tuple[Any, list[tuple[str, int]]]:
+    """Return what the text holds, and the keys that stand twice with their lines."""
     try:
-        raw = loader.get_single_data()
+        loader = _Loader(text)
+        return loader.get_single_data(), loader.twice
     except yaml.MarkedYAMLError as error:
         line = f"line {error.problem_mark.line + 1}" if error.problem_mark else ""
         what = " ".join(filter(None, [error.context, error.problem]))
         raise ProblemsError([Problem(f"is no valid YAML: {what}", path, line, error.note or "")]) from None
     except (yaml.YAMLError, ValueError, RecursionError) as error:
         raise _only(f"is no valid YAML: {str(error).splitlines()[0]}", path, "") from None
-    finally:
-        loader.dispose()
-    if not isinstance(raw, dict):
-        raise _only("is no list of 'key: value' lines", path, "'colonnade init' writes an example")
-    return raw, [Problem(f"key '{key}' stands twice", path, f"line {line}", "keep one") for key, line in loader.twice]
 
 
 def _only(what: str, path: Path, remedy: str) -> ProblemsError:

@@ -1,0 +1,1 @@
+"""Split training as each role lives it."""

@@ -12,8 +12,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from colonnade.data.preparation import LabelPreparation
 from colonnade.data.batches import Positions
+from colonnade.data.preparation import LabelPreparation
 from colonnade.data.split import TRAIN, assign_split, split_from_column
 from colonnade.errors import ConfigError, DataError, RefusedError
 from colonnade.learn.agreement import Agreement
@@ -82,7 +82,9 @@ class Active(Role):
         for party in self.agreement.passive:
             self.channel.send(party, "plan", 0, {"split": split}, {"start": start})
         self._label = LabelPreparation(self.task.kind).fit(self._labels_at(np.flatnonzero(split == TRAIN)))
-        self._targets = torch.from_numpy(self._label.transform(self._labels_at(np.arange(len(split))))).to(self.seat.device)
+        self._targets = torch.from_numpy(self._label.transform(self._labels_at(np.arange(len(split))))).to(
+            self.seat.device
+        )
         self.set_up(split)
         self._hear_shapes()
         self._build_top()
@@ -168,7 +170,8 @@ class Active(Role):
         required = self.task.protection
         if required is not None and greeting.meta["defense"] != required:
             raise ConfigError(
-                f"uploads under '{greeting.meta['defense']}' where the federation requires '{required}'", where=party,
+                f"uploads under '{greeting.meta['defense']}' where the federation requires '{required}'",
+                where=party,
                 remedy="set its defense in party.yaml",
             )
         held = greeting.tensors["held"]
@@ -179,7 +182,9 @@ class Active(Role):
     def _split(self) -> np.ndarray[Any, np.dtype[np.uint8]]:
         settings, rows = self.task.split, self.seat.alignment.rows
         if self.seat.split is not None:
-            return split_from_column(self.seat.split.iloc[rows], validation=settings.validation, seed=self.agreement.seed)
+            return split_from_column(
+                self.seat.split.iloc[rows], validation=settings.validation, seed=self.agreement.seed
+            )
         ids = self.seat.records.ids[rows]
         return assign_split(ids, settings.train, settings.validation, settings.test, self.agreement.seed)
 
@@ -201,7 +206,7 @@ class Active(Role):
 
     def _build_top(self) -> None:
         network = self.task.network
-        self._recipe = {
+        self._recipe: dict[str, Any] = {
             "family": network.family,
             "upload_shapes": list(self._shapes.values()),
             "outputs": self._label.outputs,
@@ -210,9 +215,14 @@ class Active(Role):
             "join": network.join,
         }
         top = build_top(**self._recipe, seed=self.agreement.seed_for("top", self.seat.party))
-        shapes = list(self._shapes.values())
-        mixed = self.task.precision == "mixed"
-        self.top = Top(top, self._label.kind == "regression", self.task.optimizer, shapes, self.seat.device, mixed)
+        self.top = Top(
+            top,
+            regression=self._label.kind == "regression",
+            settings=self.task.optimizer,
+            upload_shapes=list(self._shapes.values()),
+            device=self.seat.device,
+            mixed=self.task.precision == "mixed",
+        )
 
     # -- steps ----------------------------------------------------------------------------------------------------
 

@@ -40,6 +40,7 @@ class Bottom:
         network: nn.Module,
         features: Tensor,
         defense: Defense,
+        *,
         settings: OptimizerSettings,
         device: torch.device,
         mixed: bool = False,

@@ -38,7 +38,9 @@ def read_tensors(path: Path) -> tuple[dict[str, Tensor], dict[str, Any]]:
     except FileNotFoundError as error:
         raise RunError("file is missing", where=str(path), remedy="give the folder of a finished run") from error
     except (SafetensorError, KeyError, ValueError, OSError) as error:
-        raise RunError(f"file is damaged: {error}", where=str(path), remedy="restore it or start the run anew") from error
+        raise RunError(
+            f"file is damaged: {error}", where=str(path), remedy="restore it or start the run anew"
+        ) from error
 
 
 def named(prefix: str, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:

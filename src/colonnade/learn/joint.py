@@ -42,7 +42,7 @@ class JointRun:
                 continue
             records = federation.records[party].take(federation.rows[party])
             preparation = prepare_features(records.take(self.timetable.train))
-            assert preparation is not None, 'a party with features has a preparation'
+            assert preparation is not None, "a party with features has a preparation"
             self.inputs.append(torch.from_numpy(preparation.transform(records)).to(self.device))
             recipe: dict[str, Any] = {"cut": network.cut, "hidden": network.hidden}
             bottoms.append(
@@ -54,7 +54,12 @@ class JointRun:
         self.label = LabelPreparation(task.kind).fit(label.iloc[np.flatnonzero(split == TRAIN)])
         self.targets = torch.from_numpy(self.label.transform(label)).to(self.device)
         top = build_top(
-            network.family, shapes, self.label.outputs, cut=network.cut, hidden=network.hidden, join=network.join,
+            network.family,
+            shapes,
+            self.label.outputs,
+            cut=network.cut,
+            hidden=network.hidden,
+            join=network.join,
             seed=agreed.seed_for("top", agreed.active),
         )
         self.network = Joint(bottoms, top).to(self.device)

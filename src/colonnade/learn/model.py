@@ -95,7 +95,9 @@ class VerticalModel:
         if missing == "refuse" and imputed.any(axis=None):
             party, count = max(imputed.sum().items(), key=lambda item: int(item[1]))
             raise DataError(
-                f"lacks {int(count)} of {len(ids)} records", where=str(party), remedy="give the records, or missing='impute'"
+                f"lacks {int(count)} of {len(ids)} records",
+                where=str(party),
+                remedy="give the records, or missing='impute'",
             )
         return answer(self._top, ids, uploads, imputed)
 
@@ -133,7 +135,11 @@ class VerticalModel:
             part.save(folder / party)
         agreed = self.agreement
         described = {
-            "format": 1, "run": agreed.run, "parties": agreed.parties, "active": agreed.active, "seed": agreed.seed,
+            "format": 1,
+            "run": agreed.run,
+            "parties": agreed.parties,
+            "active": agreed.active,
+            "seed": agreed.seed,
             "task": agreed.task.model_dump(mode="json"),
         }
         write_atomically(folder / "model.json", json.dumps(described, indent=1).encode())
@@ -146,13 +152,20 @@ class VerticalModel:
         try:
             described = json.loads((folder / "model.json").read_text())
             agreement = Agreement(
-                described["run"], tuple(described["parties"]), described["active"],
-                Task.model_validate(described["task"]), described["seed"],
+                described["run"],
+                tuple(described["parties"]),
+                described["active"],
+                Task.model_validate(described["task"]),
+                described["seed"],
             )
         except FileNotFoundError as error:
-            raise RunError("no saved model", where=str(folder), remedy="give a folder that model.save() wrote") from error
+            raise RunError(
+                "no saved model", where=str(folder), remedy="give a folder that model.save() wrote"
+            ) from error
         except (KeyError, ValueError) as error:
-            raise RunError(f"model.json is damaged: {error}", where=str(folder), remedy="save the model anew") from error
+            raise RunError(
+                f"model.json is damaged: {error}", where=str(folder), remedy="save the model anew"
+            ) from error
         return cls(agreement, {party: Part.load(folder / party, device) for party in agreement.parties})
 
     @property

@@ -57,7 +57,12 @@ class Optimizer:
     def state_dict(self) -> dict[str, Tensor]:
         """Return the moments as named tensors."""
         state = self._inner.state_dict()["state"]
-        return {f"{index}/{name}": value for index, entry in state.items() for name, value in entry.items() if value is not None}
+        return {
+            f"{index}/{name}": value
+            for index, entry in state.items()
+            for name, value in entry.items()
+            if value is not None
+        }
 
     def load_state_dict(self, tensors: Mapping[str, Tensor]) -> None:
         """Restore what `state_dict` returned."""

@@ -44,7 +44,9 @@ class BottomPart:
         features = torch.from_numpy(self.preparation.transform(records)).to(device)
         self.network.eval()
         with torch.no_grad():
-            return torch.cat([self.defense.protect(x, self.network(x), train=False) for x in features.split(ANSWER_BATCH)])
+            return torch.cat(
+                [self.defense.protect(x, self.network(x), train=False) for x in torch.split(features, ANSWER_BATCH)]
+            )
 
 
 @dataclass(frozen=True)
@@ -105,7 +107,9 @@ class Part:
                 described["result"],
             )
         except FileNotFoundError as error:
-            raise RunError("no saved part of a model", where=str(folder), remedy="give the folder of a saved model") from error
+            raise RunError(
+                "no saved part of a model", where=str(folder), remedy="give the folder of a saved model"
+            ) from error
         except (KeyError, ValueError, TypeError, RuntimeError) as error:
             raise RunError(f"part of a model is damaged: {error}", where=str(folder), remedy="save it anew") from error
 
@@ -130,4 +134,10 @@ def _load_top(described: dict[str, Any], tensors: dict[str, Tensor], device: tor
     network.load_state_dict(under("top", tensors))
     label = LabelPreparation.from_dict(described["label"])
     means = under("mean", tensors)
-    return TopPart(network.to(device), label, {party: means[party].to(device) for party in described["uploads"]}, recipe, described["label_name"])
+    return TopPart(
+        network.to(device),
+        label,
+        {party: means[party].to(device) for party in described["uploads"]},
+        recipe,
+        described["label_name"],
+    )

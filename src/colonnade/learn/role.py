@@ -116,7 +116,7 @@ class Role(ABC):
         """Return small values that belong into a checkpoint."""
         return {}
 
-    def load_progress(self, meta: Mapping[str, Any]) -> None:
+    def load_progress(self, meta: Mapping[str, Any]) -> None:  # noqa: B027 - a passive party has none
         """Restore what `progress_meta` returned."""
 
     def set_up(self, split: np.ndarray[Any, np.dtype[np.uint8]]) -> None:
@@ -129,16 +129,28 @@ class Role(ABC):
         trained_on = trained_on[trained_on >= 0]
         if len(trained_on) == 0:
             raise DataError(
-                "holds none of the training records", where=seat.party, remedy="raise the overlap or leave the party out"
+                "holds none of the training records",
+                where=seat.party,
+                remedy="raise the overlap or leave the party out",
             )
         preparation = prepare_features(seat.records.take(trained_on))
         assert preparation is not None, "a party with features has a preparation"
         features = torch.from_numpy(preparation.transform(seat.records))
-        recipe = {"family": network.family, "input_shape": tuple(preparation.shape), "cut": network.cut, "hidden": network.hidden}
+        recipe: dict[str, Any] = {
+            "family": network.family,
+            "input_shape": tuple(preparation.shape),
+            "cut": network.cut,
+            "hidden": network.hidden,
+        }
         bottom = build_bottom(**recipe, seed=self.agreement.seed_for("bottom", seat.party))
         seat.defense.seed(self.agreement.seed_for("defense", seat.party), seat.device)
         self.bottom = Bottom(
-            bottom, features, seat.defense, self.task.optimizer, seat.device, self.task.precision == "mixed"
+            bottom,
+            features,
+            seat.defense,
+            settings=self.task.optimizer,
+            device=seat.device,
+            mixed=self.task.precision == "mixed",
         )
         seat.defense.prepare(self.bottom.network, self.bottom.features[torch.from_numpy(trained_on)])
         self._part = BottomPart(self.bottom.network, preparation, seat.defense, recipe)

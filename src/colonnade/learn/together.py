@@ -7,8 +7,8 @@ from collections.abc import Callable, Mapping
 from typing import TypeVar
 
 from colonnade.errors import PeerLostError
-from colonnade.wire.local import local_channels
 from colonnade.wire.channel import Channel
+from colonnade.wire.local import local_channels
 
 T = TypeVar("T")
 
@@ -27,7 +27,7 @@ def run_together(roles: Mapping[str, Callable[[Channel], T]], run: str) -> dict[
         try:
             with channels[party] as channel:
                 results[party] = roles[party](channel)
-        except BaseException as error:  # noqa: BLE001 - carried to the caller's thread below
+        except BaseException as error:
             errors.append(error)
 
     threads = [threading.Thread(target=live, args=(party,), name=party, daemon=True) for party in roles]
@@ -42,4 +42,4 @@ def run_together(roles: Mapping[str, Callable[[Channel], T]], run: str) -> dict[
         raise
     if errors:
         raise next((error for error in errors if not isinstance(error, PeerLostError)), errors[0])
-    return results
+    return {party: results[party] for party in roles}

@@ -33,6 +33,7 @@ class Top:
     def __init__(
         self,
         network: nn.Module,
+        *,
         regression: bool,
         settings: OptimizerSettings,
         upload_shapes: Sequence[Sequence[int]],
@@ -73,7 +74,9 @@ class Top:
         """Return raw outputs, one row per record."""
         self.network.eval()
         with torch.no_grad(), torch.autocast(self.device.type, torch.bfloat16, enabled=self._mixed):
-            rows = [self.fill(index, upload, mask) for index, (upload, mask) in enumerate(zip(uploads, held, strict=True))]
+            rows = [
+                self.fill(index, upload, mask) for index, (upload, mask) in enumerate(zip(uploads, held, strict=True))
+            ]
             outputs: Tensor = self.network(rows)
         return outputs.float()
 

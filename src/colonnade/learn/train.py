@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -66,22 +67,23 @@ def train(
         raise DataError("the records are not aligned", where="federation", remedy="call co.align(federation) first")
     agreed = Agreement("local", federation.parties, federation.active, _task(task, settings), seed)
     chosen = _defenses(defense, agreed)
-    folders = _run_folders(run, agreed, resume)
     bar = progress if isinstance(progress, Progress) else make_progress("auto" if progress else "silent")
-    roles = {}
-    for party in agreed.parties:
-        alignment = Alignment(federation.rows[party], "local", agreed.task.missing)
-        split = federation.split if party == agreed.active else None
-        seat = Seat(
-            party, federation.records[party], alignment, chosen[party], torch.device(device), folders.get(party), resume, split
-        )
-        roles[party] = partial(_live, agreement=agreed, seat=seat, progress=bar, curious=curious)
-    parts = run_together(roles, agreed.run)
-    return VerticalModel(agreed, parts)
-
-
-def _live(channel: Channel, agreement: Agreement, seat: Seat, progress: Progress, curious: Curious | None) -> Part:
-    return take_part(channel, agreement, seat, progress, curious)
+    with ExitStack() as stack:
+        folders = {party: stack.enter_context(folder) for party, folder in _run_folders(run, agreed, resume)}
+        roles = {}
+        for party in agreed.parties:
+            seat = Seat(
+                party,
+                federation.records[party],
+                Alignment(federation.rows[party], "local", agreed.task.missing),
+                chosen[party],
+                torch.device(device),
+                folders.get(party),
+                resume,
+                federation.split if party == agreed.active else None,
+            )
+            roles[party] = partial(take_part, agreement=agreed, seat=seat, progress=bar, curious=curious)
+        return VerticalModel(agreed, run_together(roles, agreed.run))
 
 
 def take_part(
@@ -115,7 +117,8 @@ def _task(task: Task | None, settings: Mapping[str, Any]) -> Task:
         field = ".".join(str(part) for part in first["loc"])
         known = first["type"] != "extra_forbidden"
         raise ConfigError(
-            first["msg"] if known else "unknown setting", where=field,
+            first["msg"] if known else "unknown setting",
+            where=field,
             remedy=None if known else nearest(field.split(".")[-1], Task.model_fields),
         ) from error
 
@@ -124,17 +127,19 @@ def _defenses(choice: DefenseChoice, agreed: Agreement) -> dict[str, Defense]:
     """Return one defense per party: a defense belongs to one party and keeps its own random stream."""
     if isinstance(choice, Defense) and len(agreed.passive) > 1:
         raise ConfigError("one defense object can't serve several parties", where="defense", remedy="give its name")
-    per_party = isinstance(choice, Mapping) and "name" not in choice
-    if per_party and (unknown := set(choice) - set(agreed.parties)):
-        name = min(unknown)
-        raise ConfigError(f"no party '{name}'", where="defense", remedy=nearest(name, agreed.parties))
-    chosen = {}
-    for party in agreed.parties:
-        one = choice.get(party, "none") if per_party else choice
+    if isinstance(choice, Mapping) and "name" not in choice:
+        chosen: Mapping[str, DefenseChoice] = choice
+        if unknown := set(chosen) - set(agreed.parties):
+            name = min(unknown)
+            raise ConfigError(f"no party '{name}'", where="defense", remedy=nearest(name, agreed.parties))
+    else:
         # What the active party computes from its own columns does not leave it.
-        own = "none" if party == agreed.active and not per_party else one
-        chosen[party] = named_defense(own) if isinstance(own, Mapping) else make_defense(own)
-    return chosen
+        chosen = dict.fromkeys(agreed.passive, choice)
+    return {party: _one_defense(chosen.get(party, "none")) for party in agreed.parties}
+
+
+def _one_defense(choice: DefenseChoice) -> Defense:
+    return named_defense(choice) if isinstance(choice, Mapping) else make_defense(choice)
 
 
 def named_defense(described: Mapping[str, Any]) -> Defense:
@@ -143,14 +148,20 @@ def named_defense(described: Mapping[str, Any]) -> Defense:
     return make_defense(strength.pop("name"), **strength)
 
 
-def _run_folders(root: Path | str | None, agreed: Agreement, resume: bool) -> dict[str, Run]:
-    """Return one run folder per party under `root`, as if each lived on its own machine."""
+def _run_folders(root: Path | str | None, agreed: Agreement, resume: bool) -> Iterator[tuple[str, Run]]:
+    """Yield one run folder per party under `root`, as if each lived on its own machine."""
     if root is None:
         if resume:
             raise ConfigError("nothing to resume from", where="run", remedy="name the run folder")
-        return {}
-    config = {"task": agreed.task.model_dump(mode="json"), "parties": agreed.parties, "active": agreed.active, "seed": agreed.seed}
-    root = Path(root)
-    if resume:
-        return {party: Run.resume(root / party) for party in agreed.parties}
-    return {party: Run.create(party, {**config, "party": party}, root) for party in agreed.parties}
+        return
+    config = {
+        "task": agreed.task.model_dump(mode="json"),
+        "parties": list(agreed.parties),
+        "active": agreed.active,
+        "seed": agreed.seed,
+    }
+    for party in agreed.parties:
+        if resume:
+            yield party, Run.resume(Path(root) / party)
+        else:
+            yield party, Run.create(party, {**config, "party": party}, root)

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import operator
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from types import TracebackType
 from typing import Any, Self
 
+from colonnade.errors import FrameError, PeerLostError
 from colonnade.wire.message import Array, Message
+from colonnade.wire.rules import Progress
 
 Observer = Callable[[str, Message], None]
 """Called with (receiver, message) after a message was handed to the transport: the ledger listens here."""
@@ -21,12 +24,14 @@ class Channel(ABC):
         peers: the other parties.
         run: name of the run; every message carries it.
         sent_bytes, received_bytes: tensor payload so far.
+        progress: the highest step that this party has sent or asked for.
     """
 
     def __init__(self, name: str, peers: tuple[str, ...], run: str) -> None:
         self.name, self.peers, self.run = name, peers, run
         self.sent_bytes = 0
         self.received_bytes = 0
+        self.progress = Progress()
         self._observers: list[Observer] = []
 
     def observe(self, observer: Observer) -> None:
@@ -41,7 +46,12 @@ class Channel(ABC):
         tensors: Mapping[str, Array] | None = None,
         meta: Mapping[str, Any] | None = None,
     ) -> None:
-        """Send one message; returns when the transport has taken it, not when the peer has read it."""
+        """Send one message; returns when the transport has taken it, not when the peer has read it.
+
+        Within a kind, steps to one peer must grow. The tensors are not copied: do not change them afterwards.
+        """
+        step = _whole(step, kind)
+        self.progress.reach(step)
         message = Message(self.run, self.name, kind, step, tensors or {}, meta or {})
         self._deliver(to, message)
         self.sent_bytes += message.payload_bytes
@@ -50,6 +60,8 @@ class Channel(ABC):
 
     def recv(self, frm: str, kind: str, step: int) -> Message:
         """Wait for the message of `kind` and `step` from `frm`; raise a `WireError` if it can't come any more."""
+        step = _whole(step, kind)
+        self.progress.reach(step)
         message = self._receive(frm, kind, step)
         self.received_bytes += message.payload_bytes
         return message
@@ -63,8 +75,13 @@ class Channel(ABC):
         """Wait for one message."""
 
     @abstractmethod
-    def abort(self, reason: str) -> None:
-        """Tell all peers that this party stops, and why; their pending `recv` raise `PeerLostError`."""
+    def abort(self, reason: str, culprit: str | None = None) -> None:
+        """Tell all peers that this party stops, and why; their pending `recv` raise `PeerLostError`.
+
+        Args:
+            reason: one sentence.
+            culprit: the party that was the first to fail, if it is not this one; the peers' errors name it.
+        """
 
     @abstractmethod
     def close(self) -> None:
@@ -73,7 +90,18 @@ class Channel(ABC):
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
-        if error is not None:
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if isinstance(error, PeerLostError):
+            self.abort(error.what, culprit=error.peer)
+        elif error is not None:
             self.abort(str(error) or type(error).__name__)
         self.close()
+
+
+def _whole(step: int, kind: str) -> int:
+    try:
+        return operator.index(step)
+    except TypeError:
+        raise FrameError(f"step must be a whole number, not {step!r}", where=kind) from None

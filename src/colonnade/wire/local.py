@@ -2,72 +2,103 @@
 
 from __future__ import annotations
 
-import threading
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
-from colonnade.errors import DeadlineError, PeerLostError
+from colonnade.errors import ConfigError, PeerLostError, RefusedError, WireError, nearest
 from colonnade.wire.channel import Channel
+from colonnade.wire.deadline import Deadline
+from colonnade.wire.frame import Limits, check_message, decode_meta, encode_meta
+from colonnade.wire.inbox import Inbox
 from colonnade.wire.message import Message
+from colonnade.wire.rules import Rules
 
-Address = tuple[str, str, str, int]  # receiver, sender, kind, step
-
-
-class Hub:
-    """The shared mailboxes of one in-process federation."""
-
-    def __init__(self, parties: Sequence[str], run: str, patience: float = 600.0) -> None:
-        self.parties, self.run, self.patience = tuple(parties), run, patience
-        self.boxes: dict[Address, Message] = {}
-        self.reasons: dict[str, str] = {}
-        self.changed = {party: threading.Condition() for party in parties}
-
-    def channel(self, party: str) -> LocalChannel:
-        """Return `party`'s end."""
-        return LocalChannel(self, party)
+_LIMITS = Limits()
 
 
 class LocalChannel(Channel):
-    """A channel to parties in the same process; tensors are handed over without a copy."""
+    """A channel to parties in the same process; tensors are handed over without a copy.
 
-    def __init__(self, hub: Hub, name: str) -> None:
-        super().__init__(name, tuple(p for p in hub.parties if p != name), hub.run)
-        self._hub = hub
+    The rules are those of the network: what works here works between hosts.
+    """
 
-    def _deliver(self, to: str, message: Message) -> None:
-        with self._hub.changed[to]:
-            self._hub.boxes[to, message.sender, message.kind, message.step] = message
-            self._hub.changed[to].notify_all()
+    def __init__(
+        self,
+        name: str,
+        peers: tuple[str, ...],
+        run: str,
+        deadline: Deadline,
+        allowed: Mapping[str, frozenset[str] | None],
+    ) -> None:
+        super().__init__(name, peers, run)
+        self._others: dict[str, LocalChannel] = {}
+        self._inboxes = {
+            peer: Inbox(Rules(peer, run, allowed.get(peer), self.progress), deadline.reply) for peer in peers
+        }
 
-    def _receive(self, frm: str, kind: str, step: int) -> Message:
-        hub, address = self._hub, (self.name, frm, kind, step)
-        with hub.changed[self.name]:
-            arrived = hub.changed[self.name].wait_for(
-                lambda: address in hub.boxes or bool(hub.reasons), timeout=hub.patience
-            )
-            if address in hub.boxes:
-                return hub.boxes.pop(address)
-        if not arrived:
-            raise DeadlineError(f"no '{kind}' for step {step} within {hub.patience:g} s", where=frm)
-        culprit, reason = next(iter(hub.reasons.items()))
-        raise PeerLostError(culprit, f"stopped: {reason}")
+    def meet(self, others: Mapping[str, LocalChannel]) -> None:
+        """Let this end know the others."""
+        self._others = {name: channel for name, channel in others.items() if name != self.name}
 
-    def abort(self, reason: str) -> None:
-        self._hub.reasons.setdefault(self.name, reason)
-        for party in self.peers:
-            with self._hub.changed[party]:
-                self._hub.changed[party].notify_all()
+    def abort(self, reason: str, culprit: str | None = None) -> None:
+        """Stop the run for everybody."""
+        self._fail_all(PeerLostError(culprit or self.name, f"stopped: {reason}"))
 
     def close(self) -> None:
-        """Nothing to release: what was sent lies in the peers' boxes."""
+        """Leave in good order; what was sent lies in the peers' inboxes."""
+        for other in self._others.values():
+            other._inboxes[self.name].leave()
+
+    def _deliver(self, to: str, message: Message) -> None:
+        check_message(message, _LIMITS)
+        if message.meta:
+            message = replace(message, meta=decode_meta(encode_meta(message.meta, _LIMITS)))
+        self._check_peer(to)
+        self._inboxes[to].check()
+        try:
+            self._others[to]._inboxes[self.name].put(message)
+        except RefusedError as error:
+            self._fail_all(error)
+            raise
+
+    def _receive(self, frm: str, kind: str, step: int) -> Message:
+        self._check_peer(frm)
+        return self._inboxes[frm].take(kind, step)
+
+    def _check_peer(self, peer: str) -> None:
+        if peer not in self._inboxes:
+            raise ConfigError(f"there is no peer '{peer}'", where=self.name, remedy=nearest(peer, self._inboxes))
+
+    def _fail_all(self, failure: WireError) -> None:
+        for channel in (self, *self._others.values()):
+            for inbox in channel._inboxes.values():
+                inbox.fail(failure)
 
 
-def local_channels(parties: Sequence[str], run: str = "local") -> dict[str, LocalChannel]:
+def local_channels(
+    parties: Sequence[str],
+    run: str = "local",
+    *,
+    deadline: Deadline = Deadline(),  # noqa: B008
+    allowed: Mapping[str, frozenset[str] | None] | None = None,
+) -> dict[str, LocalChannel]:
     """Return one connected channel per party.
+
+    Args:
+        parties: their names.
+        run: name of the run.
+        deadline: how long `recv` waits.
+        allowed: which kinds each party may send; None as a value, or instead of the mapping, allows all.
 
     >>> a, b = local_channels(["a", "b"]).values()
     >>> a.send("b", "greeting", 0, meta={"word": "hello"})
     >>> b.recv("a", "greeting", 0).meta["word"]
     'hello'
     """
-    hub = Hub(parties, run)
-    return {party: hub.channel(party) for party in parties}
+    channels = {
+        party: LocalChannel(party, tuple(p for p in parties if p != party), run, deadline, allowed or {})
+        for party in parties
+    }
+    for channel in channels.values():
+        channel.meet(channels)
+    return channels

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pandas as pd
@@ -15,6 +16,7 @@ from colonnade.errors import DataError
 MODALITIES = ("voice", "face", "av")
 EMOTIONS = ("anger", "disgust", "fear", "happy", "neutral", "sad")
 CODES = ("ANG", "DIS", "FEA", "HAP", "NEU", "SAD")
+_CLIP = re.compile(rf"\d+_(\w+)_({'|'.join(CODES)})_(\w+)")
 _PUBLISHED = {
     **{emotion[0].upper(): f"votes_{emotion}" for emotion in EMOTIONS},
     "numResponses": "n",
@@ -37,16 +39,25 @@ def crema_d(folder: Path) -> Dataset:
     else:
         modalities = _votes(need(folder, "processedResults/tabulatedVotes.csv", "tabulatedVotes.csv"))
         people = _people(need(folder, "VideoDemographics.csv"), modalities["voice"].index)
-    parts = [str(clip).split("_") for clip in people.index]
-    spoken = pd.DataFrame({"sentence": [part[1] for part in parts], "intensity": [part[3] for part in parts]})
+    names = _parts_of_names(people.index)
     return Dataset(
         ids=people.index,
         modalities=modalities,
-        label=column([CODES.index(part[2]) for part in parts], people.index, "label"),
+        label=column(names["emotion"].map(CODES.index), people.index, "label"),
         classes=EMOTIONS,
-        attributes=people.join(spoken.set_axis(people.index)),
+        attributes=people.join(names.drop(columns="emotion")),
         secrets=("sex", "age", "race", "ethnicity"),
     )
+
+
+def _parts_of_names(clips: pd.Index) -> pd.DataFrame:
+    """Split names such as '1001_IEO_ANG_HI' into what was said, how it was meant, and how strongly."""
+    matches = [_CLIP.fullmatch(str(clip)) for clip in clips]
+    if not all(matches):
+        strange = next(str(clip) for clip, match in zip(clips, matches, strict=True) if match is None)
+        raise DataError(f"'{strange}' is no name of a clip (actor, sentence, emotion, intensity)")
+    parts = [match.groups() for match in matches if match]
+    return pd.DataFrame(parts, index=clips, columns=["sentence", "emotion", "intensity"])
 
 
 def _votes(path: Path) -> dict[str, pd.DataFrame]:
@@ -62,7 +73,7 @@ def _votes(path: Path) -> dict[str, pd.DataFrame]:
         if not block.index.equals(clips):
             raise DataError(f"the clips rated by {name} are not those rated by voice", where=str(path))
     return {
-        name: block.set_axis([f"{name}_{_PUBLISHED[column]}" for column in block], axis=1).set_axis(clips)
+        name: block.set_axis([f"{name}_{_PUBLISHED[str(column)]}" for column in block], axis=1).set_axis(clips)
         for name, block in blocks.items()
     }
 

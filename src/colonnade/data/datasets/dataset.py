@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -53,7 +54,7 @@ class Dataset:
     def __post_init__(self) -> None:
         if not self.ids.is_unique:
             twice = self.ids[self.ids.duplicated()][0]
-            raise DataError(f"id {twice!r} stands for more than one record")
+            raise DataError(f"id '{twice}' stands for more than one record")
         for part, rows in self._parts().items():
             if len(rows) != len(self.ids):
                 raise DataError(f"{part} has {len(rows)} rows for {len(self.ids)} records")
@@ -132,8 +133,13 @@ def first_of_each(groups: Sequence[Any], limit: int | None) -> npt.NDArray[np.in
     """Return the rows of the first `limit` members of each group, in the given order; all rows without a limit."""
     if limit is None:
         return np.arange(len(groups))
-    rank = pd.Series(list(groups), dtype=object).groupby(list(groups)).cumcount()
-    return np.flatnonzero(rank.to_numpy() < limit)
+    seen: Counter[Any] = Counter()
+    kept = []
+    for row, group in enumerate(groups):
+        if seen[group] < limit:
+            kept.append(row)
+            seen[group] += 1
+    return np.array(kept, dtype=np.int64)
 
 
 def _counted(split: pd.Series | None) -> str:

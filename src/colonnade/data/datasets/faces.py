@@ -14,7 +14,7 @@ from colonnade.data.datasets.loader import Source, dataset
 from colonnade.data.datasets.npz import images_of, read_arrays
 from colonnade.data.datasets.pictures import decode
 from colonnade.data.datasets.tables import read_table
-from colonnade.errors import ConfigError, nearest
+from colonnade.errors import ConfigError, DataError, nearest
 
 CELEBA_SPLITS = {0: "train", 1: "validation", 2: "test"}
 FAIRFACE_CLASSES = {
@@ -85,6 +85,8 @@ def fairface(
         check_files(files)
         images = decode(files, size)
     classes = FAIRFACE_CLASSES[target]
+    if unknown := set(table[target]) - set(classes):
+        raise DataError(f"{min(map(repr, unknown))} is no {target} that FairFace knows", where=str(folder))
     return of_images(
         images,
         table[target].map(classes.index).to_numpy(),
@@ -106,7 +108,7 @@ def _listed_fairface(folder: Path, limit: int | None) -> pd.DataFrame:
     parts = []
     for split, name in (("train", "fairface_label_train.csv"), ("test", "fairface_label_val.csv")):
         table = read_table(need(folder, name), ["file", *FAIRFACE_CLASSES]).set_index("file")[list(FAIRFACE_CLASSES)]
-        parts.append(table.rename_axis("id").assign(split=split).head(limit or len(table)))
+        parts.append(table.rename_axis("id").assign(split=split).iloc[:limit])
     return pd.concat(parts)
 
 

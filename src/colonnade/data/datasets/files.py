@@ -33,10 +33,10 @@ def home_of(folder: Path, *subfolders: str) -> Path:
 
 @contextmanager
 def reading(path: Path) -> Iterator[None]:
-    """Turn what a format reader raises on a damaged file into a `DataError` that names the file."""
+    """Turn what a reader raises on a damaged or differently built file into a `DataError` that names the file."""
     try:
         yield
-    except (OSError, EOFError, ValueError, KeyError, zipfile.BadZipFile, zlib.error) as error:
+    except (OSError, EOFError, ValueError, TypeError, LookupError, zipfile.BadZipFile, zlib.error) as error:
         lines = str(error).strip().splitlines() or [type(error).__name__]
         raise DataError(f"the file cannot be read: {lines[0]}", where=str(path)) from error
 

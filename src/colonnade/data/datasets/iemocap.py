@@ -60,7 +60,7 @@ def average_over_time(features: npt.NDArray[Any]) -> Features:
     """Average (records x) time x features over the steps that hold anything; padding is all zero."""
     filled = np.nan_to_num(np.asarray(features, dtype=np.float64), nan=0.0, posinf=0.0, neginf=0.0)
     steps = (filled != 0).any(axis=-1).sum(axis=-1, keepdims=True)
-    return filled.sum(axis=-2) / np.maximum(steps, 1)
+    return np.asarray(filled.sum(axis=-2) / np.maximum(steps, 1))
 
 
 def _from_dialogues(content: Any, path: Path) -> Dataset:
@@ -115,13 +115,14 @@ def _from_files(folder: Path) -> Dataset:
     classes = sorted(table["label"].unique())
     if "split" in table and (unknown := set(table["split"]) - set(SPLITS)):
         raise DataError(f"'{min(map(str, unknown))}' is no split ({', '.join(SPLITS)})", where=str(listed))
-    attributes = _speakers(table.index).join(table.drop(columns=["label", "split"], errors="ignore"), lsuffix="_of_id")
+    told = table.drop(columns=["label", "split"], errors="ignore")
+    attributes = _speakers(table.index).drop(columns=told.columns, errors="ignore").join(told)
     return Dataset(
         ids=table.index,
         modalities=modalities,
         label=column(table["label"].map(classes.index), table.index, "label"),
         classes=tuple(classes),
-        split=table["split"] if "split" in table else None,
+        split=table.get("split"),
         attributes=attributes,
         secrets=("gender",) if "gender" in attributes else (),
     )

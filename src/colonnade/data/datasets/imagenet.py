@@ -13,7 +13,7 @@ from typing import NamedTuple
 import pandas as pd
 
 from colonnade.data.datasets.dataset import Dataset, first_of_each, of_images
-from colonnade.data.datasets.files import find, home_of, need, read_lines
+from colonnade.data.datasets.files import check_files, find, home_of, need, read_lines, reading
 from colonnade.data.datasets.loader import Source, dataset
 from colonnade.data.datasets.npz import read_images_npz
 from colonnade.data.datasets.pictures import decode
@@ -31,7 +31,7 @@ class _Picture(NamedTuple):
 
 @dataset("imagenet", Source("image-net.org (ILSVRC 2012), validation pictures sorted into class folders", _LICENCE))
 def imagenet(folder: Path, size: int = 64, limit: int | None = None) -> Dataset:
-    """Photographs of ImageNet (train/<wnid>/*.JPEG, val/<wnid>/*.JPEG), scaled to size; limit is per class and split."""
+    """Photographs in 1,000 classes (train/<wnid>/*.JPEG, val/<wnid>/*.JPEG), scaled to size; limit is per class."""
     home = home_of(folder, "ILSVRC/Data/CLS-LOC")
     pictures = [
         *_in_class_folders(need(home, "train"), "train"),
@@ -49,7 +49,8 @@ def tiny_imagenet(
     home = home_of(folder, "tiny-imagenet-200")
     if find(home, "wnids.txt") is None and (packed := _packed(folder, classes)) is not None:
         return read_images_npz(packed, size, limit)
-    wnids = sorted(line.strip() for line in read_lines(need(home, "wnids.txt")))[:classes]
+    listed = need(home, "wnids.txt", *([f"tiny_imagenet{classes}.npz"] if classes else []))
+    wnids = sorted(line.strip() for line in read_lines(listed))[:classes]
     pictures = [*_tiny_train(home, wnids), *_tiny_validation(home, wnids)]
     return _load(pictures, wnids, _words(home, wnids), size, limit)
 
@@ -58,6 +59,7 @@ def _load(
     pictures: Sequence[_Picture], wnids: Sequence[str], names: Sequence[str], size: int | None, limit: int | None
 ) -> Dataset:
     kept = [pictures[row] for row in first_of_each([(at.split, at.wnid) for at in pictures], limit)]
+    check_files(picture.path for picture in kept)
     number = {wnid: label for label, wnid in enumerate(wnids)}
     return of_images(
         decode([picture.path for picture in kept], size),
@@ -88,20 +90,24 @@ def _tiny_train(home: Path, wnids: Sequence[str]) -> list[_Picture]:
 
 def _tiny_validation(home: Path, wnids: Sequence[str]) -> list[_Picture]:
     # "<file> <wnid> <box>" a line, separated by tabs
-    lines = [line.split("\t") for line in read_lines(need(home, "val/val_annotations.txt"))]
+    path = need(home, "val/val_annotations.txt")
+    lines = [line.split("\t") for line in read_lines(path)]
     kept = set(wnids)
-    return [_Picture(home / "val" / "images" / line[0], line[1], "test") for line in lines if line[1] in kept]
+    with reading(path):
+        return [_Picture(home / "val" / "images" / line[0], line[1], "test") for line in lines if line[1] in kept]
 
 
 def _words(home: Path, wnids: Sequence[str]) -> list[str]:
     path = find(home, "words.txt")
     if path is None:
         return list(wnids)
-    words = dict(line.split("\t", 1) for line in read_lines(path))
+    with reading(path):
+        words = dict(line.split("\t", 1) for line in read_lines(path))
     return [words.get(wnid, wnid).split(",")[0].strip() for wnid in wnids]
 
 
 def _packed(folder: Path, classes: int | None) -> Path | None:
     if classes is not None:
         return find(folder, f"tiny_imagenet{classes}.npz")
+    # the longer number is the larger
     return max(folder.glob("tiny_imagenet*.npz"), key=lambda path: len(path.name), default=None)

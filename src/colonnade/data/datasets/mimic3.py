@@ -71,7 +71,7 @@ _MOMENT = 1e-6  # hours; the benchmark's own tolerance at the end of a period
 
 @dataset("mimic3_mortality", _SOURCE)
 def mimic3_mortality(folder: Path, limit: int | None = None) -> Dataset:
-    """Intensive-care stays, died in hospital or not, from the first 48 hours (in-hospital-mortality/); limit per split."""
+    """Intensive-care stays, died in hospital or not, by the first 48 hours (in-hospital-mortality/)."""
     home = home_of(folder, "in-hospital-mortality", "data/in-hospital-mortality")
     samples = _samples(home, ["stay", "y_true"], limit).assign(period_length=np.inf)
     ids = pd.Index([_stay(name) for name in samples["stay"]], dtype="str", name="id")
@@ -87,7 +87,8 @@ def mimic3_los(folder: Path, period: float | None = None, limit: int | None = No
     """
     home = home_of(folder, "length-of-stay", "data/length-of-stay")
     samples = _samples(home, ["stay", "period_length", "y_true"], limit, period)
-    ids = pd.Index([f"{_stay(row.stay)}@{row.period_length:g}" for row in samples.itertuples()], dtype="str", name="id")
+    moments = zip(samples["stay"], samples["period_length"], strict=True)
+    ids = pd.Index([f"{_stay(name)}@{hours:g}" for name, hours in moments], dtype="str", name="id")
     return _summarised(home, samples, ids, label=samples["y_true"].astype(np.float64))
 
 
@@ -101,7 +102,8 @@ def summarise(
     """
     known = ~np.isnan(values)
     count = known.cumsum(axis=0)
-    centre = np.nan_to_num(values[known].mean() if known.any() else 0.0)
+    # Values are counted from their channel's mean, else the running spread would lose its digits.
+    centre = np.where(known, values, 0.0).sum(axis=0) / np.maximum(known.sum(axis=0), 1)
     offset = np.where(known, values - centre, 0.0)
     with np.errstate(invalid="ignore", divide="ignore"):
         mean = offset.cumsum(axis=0) / count
@@ -143,8 +145,8 @@ def _summarised(
     check_files(dict.fromkeys(paths))
     rows = np.empty((len(samples), len(CHANNELS) * len(STATISTICS)))
     ends = samples["period_length"].to_numpy(dtype=np.float64)
-    for path, at in pd.Series(paths, dtype=object).groupby(paths).indices.items():
-        hours, values = _measurements(Path(path))
+    for path, at in samples.groupby(np.array([str(path) for path in paths])).indices.items():
+        hours, values = _measurements(Path(str(path)))
         rows[at] = summarise(hours, values, ends[at])
     names = [f"{channel} {statistic}" for channel in CHANNELS for statistic in STATISTICS]
     return Dataset(

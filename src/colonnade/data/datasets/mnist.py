@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 
 from colonnade.data.datasets.dataset import Dataset, of_images
-from colonnade.data.datasets.files import find, home_of, need, read_lines
+from colonnade.data.datasets.files import find, home_of, need, read_lines, reading
 from colonnade.data.datasets.idx import read_idx
 from colonnade.data.datasets.loader import Source, dataset
 from colonnade.data.datasets.npz import read_images_npz
@@ -80,7 +80,8 @@ def _emnist_names(folder: Path, part: str) -> tuple[str, ...]:
     mapping = find(folder, f"emnist-{part}-mapping.txt")
     if mapping is not None:
         # "<label> <character code> [<code of the other case>]" a line
-        return tuple(chr(int(line.split()[1])) for line in read_lines(mapping))
+        with reading(mapping):
+            return tuple(chr(int(line.split()[1])) for line in read_lines(mapping))
     if part == "letters":
         return tuple("ABCDEFGHIJKLMNOPQRSTUVWXYZ")
     return tuple(str(label) for label in range(EMNIST_CLASSES[part]))

@@ -13,7 +13,7 @@ import re
 from collections import OrderedDict, defaultdict
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -21,7 +21,7 @@ import numpy.typing as npt
 from colonnade.errors import DataError
 
 _PLAIN_TYPE = re.compile(r"[biufcSUO]\d*")
-_ORDERS = ("<", ">", "=", "|")
+_ORDERS: dict[str, Literal["<", ">", "=", "|"]] = {"<": "<", ">": ">", "=": "=", "|": "|"}
 
 
 class _Dtype:
@@ -37,13 +37,13 @@ class _Dtype:
         order = state[1].decode("ascii") if isinstance(state[1], bytes) else state[1]
         if order not in _ORDERS or any(part is not None for part in state[2:5]):
             raise DataError("the file holds an array of a compound type, which is no plain type")
-        self.dtype = self.dtype.newbyteorder(order)
+        self.dtype = self.dtype.newbyteorder(_ORDERS[order])
 
 
 class _Array(np.ndarray[Any, np.dtype[Any]]):
     """Stands for `numpy.ndarray`; numpy checks that the bytes fill the shape."""
 
-    def __setstate__(self, state: tuple[Any, ...]) -> None:  # type: ignore[override]
+    def __setstate__(self, state: tuple[Any, ...]) -> None:
         version, shape, kind, by_columns, content = state
         super().__setstate__((version, shape, kind.dtype, by_columns, content))
 

@@ -22,7 +22,8 @@ def read_table(path: Path, needs: Sequence[str] = (), **csv_options: Any) -> pd.
         if path.suffix == ".parquet":
             frame = pd.read_parquet(path)
         else:
-            frame = pd.read_csv(path, **({"keep_default_na": False, "na_values": [""]} | csv_options))
+            options: dict[str, Any] = {"keep_default_na": False, "na_values": [""]} | csv_options
+            frame = pd.read_csv(path, **options)
     if missing := [name for name in needs if name not in frame.columns]:
         raise DataError(f"the file has no column {', '.join(repr(name) for name in missing)}", where=str(path))
     return frame

@@ -13,19 +13,23 @@ from colonnade.data.datasets.loader import Source, dataset
 from colonnade.data.datasets.tables import check_width, read_table
 from colonnade.errors import ConfigError, nearest
 
-ADULT_COLUMNS = (
-    "age workclass fnlwgt education education_num marital_status occupation relationship race sex "
-    "capital_gain capital_loss hours_per_week native_country income"
-).split()
-GERMAN_COLUMNS = (
-    "checking_status duration_months credit_history purpose credit_amount savings employment_since installment_rate "
-    "personal_status_sex other_debtors residence_since property age other_installment_plans housing existing_credits "
-    "job num_dependents telephone foreign_worker class"
-).split()
+# fmt: off
+ADULT_COLUMNS = [
+    "age", "workclass", "fnlwgt", "education", "education_num", "marital_status", "occupation", "relationship",
+    "race", "sex", "capital_gain", "capital_loss", "hours_per_week", "native_country", "income",
+]
+GERMAN_COLUMNS = [
+    "checking_status", "duration_months", "credit_history", "purpose", "credit_amount", "savings",
+    "employment_since", "installment_rate", "personal_status_sex", "other_debtors", "residence_since", "property",
+    "age", "other_installment_plans", "housing", "existing_credits", "job", "num_dependents", "telephone",
+    "foreign_worker", "class",
+]
+PIMA_COLUMNS = [
+    "Pregnancies", "Glucose", "BloodPressure", "SkinThickness", "Insulin", "BMI", "DiabetesPedigreeFunction", "Age",
+    "Outcome",
+]
+# fmt: on
 GERMAN_WOMEN = ("A92", "A95")
-PIMA_COLUMNS = (
-    "Pregnancies Glucose BloodPressure SkinThickness Insulin BMI DiabetesPedigreeFunction Age Outcome".split()
-)
 PIMA_ZERO_IS_MISSING = ["Glucose", "BloodPressure", "SkinThickness", "Insulin", "BMI"]
 MIMIC_TARGETS = {"mortality": "hospital_expire_flag", "length_of_stay": "los_days"}
 

@@ -1,0 +1,86 @@
+"""`colonnade predict`: answers for records, from a saved model or together with the other parties."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Literal
+
+import typer
+
+if TYPE_CHECKING:
+    from colonnade.learn.model import Prediction
+
+Missing = Literal["refuse", "impute"]
+_EXAMPLE = (
+    "Example: [bold]colonnade predict model --data new.csv --id patient --out answers.csv[/bold], or at every party "
+    "[bold]colonnade predict federation.yaml --party clinic.yaml --data new.csv[/bold]"
+)
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command."""
+    app.command("predict", epilog=_EXAMPLE)(predict)
+
+
+def predict(
+    model: Annotated[Path, typer.Argument(help="A folder that 'train --out' wrote, or the federation file.")],
+    data: Annotated[Path | None, typer.Option(help="Table with the records to answer for.")] = None,
+    party: Annotated[Path | None, typer.Option(help="This party's file: predict over the network.")] = None,
+    run: Annotated[str | None, typer.Option(help="Name of the run that trained the model.")] = None,
+    id_column: Annotated[str | None, typer.Option("--id", help="Id column of the table, with a saved model.")] = None,
+    missing: Annotated[
+        Missing | None, typer.Option(help="What if a party can't give an upload; the usual is to refuse.")
+    ] = None,
+    out: Annotated[Path, typer.Option(help="CSV file for the answers.")] = Path("predictions.csv"),
+) -> None:
+    """Predict. At a passive party over the network: upload what the active party's records need."""
+    from colonnade.errors import ConfigError
+
+    if party is None:
+        if data is None:
+            raise ConfigError("no records to answer for", where="--data", remedy="name a table")
+        answer: Prediction | None = _from_saved(model, data, id_column, missing or "refuse")
+    else:
+        answer = _over_network(model, party, run, data, missing)
+    if answer is not None:
+        _write(answer, out)
+
+
+def _from_saved(folder: Path, data: Path, id_column: str | None, missing: Missing) -> Prediction:
+    from colonnade.data.read import read_table
+    from colonnade.learn.model import VerticalModel
+
+    frame = read_table(data, id_column)
+    return VerticalModel.load(folder).predict(frame.set_index(id_column) if id_column else frame, missing)
+
+
+def _over_network(
+    federation: Path, party: Path, run: str | None, data: Path | None, missing: Missing | None
+) -> Prediction | None:
+    from colonnade.learn.answer import ask, serve
+    from colonnade.learn.join import Place
+    from colonnade.learn.part import Part
+
+    place = Place.read(federation, party, run)
+    part = Part.load(place.party.runs / place.run_name / "model", place.device)
+    records, _ = place.records(data, labelled=False)
+    with place.connect(".predict") as channel:
+        if place.is_active:
+            return ask(channel, place.agreement, part, records, missing or place.party.missing_party)
+        count = serve(channel, place.agreement, part, records)
+    typer.echo(f"{place.name}: uploaded for {count} records")
+    return None
+
+
+def _write(answer: Prediction, out: Path) -> None:
+    table = answer.labels.to_frame("prediction")
+    if answer.probabilities is not None:
+        table = table.join(answer.probabilities.add_prefix("probability_"))
+    affected = answer.imputed.any(axis=1)
+    if affected.any():
+        table["imputed"] = [" ".join(map(str, row.index[row])) for _, row in answer.imputed.iterrows()]
+    table.to_csv(out, index_label="id")
+    typer.echo(f"{len(answer)} predictions in {out}")
+    for name, count in answer.imputed.sum().items():
+        if count:
+            typer.echo(f"  {name}: {int(count)} records answered without it, its mean upload stood in")

@@ -1,0 +1,46 @@
+"""`colonnade train`: a whole federation in one process, from its files."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+_EXAMPLE = (
+    "Example: [bold]colonnade train federation.yaml --party clinic.yaml --party lab.yaml --out model[/bold]; "
+    "between hosts, every party runs [bold]colonnade join[/bold] instead"
+)
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command."""
+    app.command("train", epilog=_EXAMPLE)(train)
+
+
+def train(
+    federation: Annotated[Path, typer.Argument(help="The federation file.")],
+    party: Annotated[list[Path], typer.Option(help="Every party's file, one option each.")],
+    out: Annotated[Path | None, typer.Option(help="Folder to save the whole model in.")] = None,
+    run: Annotated[Path, typer.Option(help="Folder for the parties' run folders.")] = Path("runs/train"),
+    resume: Annotated[bool, typer.Option("--resume", help="Go on from the last step that all parties hold.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Progress and result as JSON lines.")] = False,
+) -> None:
+    """Align, train and test, all parties in this process; nothing goes over a network."""
+    from colonnade.align.simulate import align_federation
+    from colonnade.learn.simulate import federation_of, places_of, simulate
+    from colonnade.progress import make_progress
+
+    places = places_of(federation, party)
+    with make_progress("json" if as_json else "auto") as progress:
+        progress.message("aligning records")
+        aligned = align_federation(federation_of(places), places[0].federation.task.missing)
+        model = simulate(places, aligned, run, progress, resume)
+    if out is not None:
+        model.save(out)
+    if as_json:
+        typer.echo(json.dumps({"event": "result", "test": model.scores, "run": str(run), "model": str(out or "")}))
+    else:
+        typer.echo(repr(model))
+        typer.echo(f"run folders: {run}" + (f"; model: {out}" if out else ""))

@@ -1,0 +1,84 @@
+"""Joint prediction over a channel: the active party asks, every passive party uploads, the top model answers."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import torch
+from torch import Tensor
+
+from colonnade.align import Alignment, align
+from colonnade.data.records import Records
+from colonnade.errors import DataError, DeadlineError, PeerLostError, RunError
+from colonnade.learn.agreement import Agreement
+from colonnade.learn.model import Missing, Prediction, answer
+from colonnade.learn.part import ANSWER_BATCH, Part
+from colonnade.learn.tensors import to_array, to_tensor
+from colonnade.wire.channel import Channel
+
+KIND = "answer"
+
+
+def serve(channel: Channel, agreement: Agreement, part: Part, records: Records) -> int:
+    """A passive party's side: upload what it holds of the records asked for; return how many those are."""
+    if part.bottom is None:
+        raise RunError("this part has no bottom model", where=part.party, remedy="give the run that trained it")
+    alignment = _align_pair(channel, agreement.active, part.party, records)
+    rows = alignment.rows[alignment.held]
+    channel.send(agreement.active, KIND, 0, {"held": alignment.held})
+    for step, start in enumerate(range(0, len(rows), ANSWER_BATCH), start=1):
+        upload = part.bottom.upload(records.take(rows[start : start + ANSWER_BATCH]))
+        channel.send(agreement.active, KIND, step, {"upload": to_array(upload)})
+    return len(rows)
+
+
+def ask(channel: Channel, agreement: Agreement, part: Part, records: Records, missing: Missing) -> Prediction:
+    """The active party's side: answer for each of its `records`.
+
+    Under `refuse` a party that does not answer, or that lacks a record, is an error; under `impute` its mean upload
+    stands in, and the prediction says for which records.
+    """
+    if part.top is None:
+        raise RunError("this part has no top model", where=part.party, remedy="give the active party's run")
+    uploads: dict[str, Tensor] = {}
+    imputed = pd.DataFrame(False, index=records.ids, columns=list(part.top.means))
+    if part.bottom:
+        uploads[part.party] = part.bottom.upload(records)
+    for party in agreement.passive:
+        try:
+            held, upload = _hear(channel, agreement, party, part, records)
+        except (PeerLostError, DeadlineError) as error:
+            if missing == "refuse":
+                raise
+            held, upload = np.zeros(len(records), bool), None
+            channel_note = str(error)
+            imputed.attrs[party] = channel_note
+        if missing == "refuse" and not held.all():
+            lacking = int((~held).sum())
+            remedy = "give it the records, or predict with --missing impute"
+            raise DataError(f"lacks {lacking} of {len(records)} records", where=party, remedy=remedy)
+        imputed[party] = ~held
+        if upload is not None:
+            uploads[party] = upload
+    return answer(part.top, records.ids, uploads, imputed)
+
+
+def _hear(
+    channel: Channel, agreement: Agreement, party: str, part: Part, records: Records
+) -> tuple[np.ndarray[tuple[int], np.dtype[np.bool_]], Tensor]:
+    """Return which of the active party's records `party` holds, and its uploads in that order."""
+    alignment = _align_pair(channel, agreement.active, party, records)
+    held = channel.recv(party, KIND, 0).tensors["held"]
+    count = int(held.sum())
+    pieces = -(-count // ANSWER_BATCH)
+    arrays = [channel.recv(party, KIND, step).tensors["upload"] for step in range(1, pieces + 1)]
+    upload = to_tensor(np.concatenate(arrays), torch.device("cpu"))
+    # The alignment has its own secret order of the records: bring the answers into the order of the question.
+    rows = alignment.rows[held]
+    mask = np.zeros(len(records), bool)
+    mask[rows] = True
+    return mask, upload[torch.from_numpy(np.argsort(rows))]
+
+
+def _align_pair(channel: Channel, active: str, party: str, records: Records) -> Alignment:
+    return align(channel, records.ids, active=active, order=(active, party), policy="impute")

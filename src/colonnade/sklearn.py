@@ -1,0 +1,260 @@
+"""Vertical training as scikit-learn estimators: the columns of `X` are dealt to parties that train one model."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from numbers import Integral
+from typing import Any, Literal, Self
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
+from sklearn.model_selection import train_test_split
+from sklearn.preprocessing import LabelEncoder
+from sklearn.utils import Tags, check_random_state
+from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.validation import check_is_fitted, check_X_y, validate_data
+
+from colonnade.data.partition import evenly
+from colonnade.errors import ColonnadeError, ConfigError, DataError
+from colonnade.federation.federation import Federation
+from colonnade.learn.model import Prediction, VerticalModel
+from colonnade.learn.train import train
+
+__all__ = ["EstimatorError", "VerticalClassifier", "VerticalRegressor"]
+
+VALIDATION_SHARE = 0.1
+"""The share of the records that `patience` watches; without patience all records are trained on."""
+
+Column = str | int
+Kind = Literal["binary", "multiclass", "regression"]
+
+
+class EstimatorError(ColonnadeError, ValueError):
+    """A parameter or data that the federation refused; a ValueError too, as callers of scikit-learn expect."""
+
+
+class _VerticalEstimator(BaseEstimator):  # type: ignore[misc]
+    """What both estimators share: parameters, dealing columns to parties, training, asking the model."""
+
+    model_: VerticalModel
+    parties_: dict[str, list[str]]
+
+    def __init__(
+        self,
+        parties: Mapping[str, Sequence[Column]] | None = None,
+        *,
+        defense: str | Mapping[str, Any] = "none",
+        hidden: Sequence[int] = (64, 32, 32),
+        epochs: int = 50,
+        batch_size: int = 64,
+        learning_rate: float = 3e-3,
+        patience: int | None = None,
+        random_state: int | np.random.RandomState | None = None,
+    ) -> None:
+        self.parties = parties
+        self.defense = defense
+        self.hidden = hidden
+        self.epochs = epochs
+        self.batch_size = batch_size
+        self.learning_rate = learning_rate
+        self.patience = patience
+        self.random_state = random_state
+
+    def __sklearn_tags__(self) -> Tags:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.allow_nan = True  # each party's preparation imputes its missing values
+        return tags
+
+    def _train(self, frame: pd.DataFrame, target: npt.NDArray[Any], kind: Kind) -> None:
+        seed = _seed(self.random_state)
+        self.parties_ = _dealt(self.parties, list(frame.columns))
+        label, part = _unused("label", frame), _unused("part", frame)
+        parts = _parts(target, self.patience, stratify=kind != "regression", seed=seed)
+        validation = 0.0 if self.patience is None else VALIDATION_SHARE
+        self.model_ = train(
+            Federation.from_frame(
+                frame.assign(**{label: target, part: parts}),
+                self.parties_,
+                label=(next(iter(self.parties_)), label),
+                split=part,
+            ),
+            self.defense,
+            seed=seed,
+            progress=False,
+            kind=kind,
+            network={"family": "mlp", "hidden": self.hidden},
+            optimizer={"learning_rate": self.learning_rate},
+            split={"train": 1 - validation, "validation": validation, "test": 0.0},
+            epochs=self.epochs,
+            batch_size=self.batch_size,
+            patience=self.patience,
+        )
+
+    def _training_data(self, X: Any, y: Any, *, y_numeric: bool) -> tuple[pd.DataFrame, npt.NDArray[Any]]:
+        if isinstance(X, pd.DataFrame):
+            validate_data(self, X, y, skip_check_array=True)
+            _, y = check_X_y(np.zeros((len(X), 1)), y, y_numeric=y_numeric)  # X itself is checked where it is prepared
+        else:
+            X, y = validate_data(self, X, y, ensure_all_finite="allow-nan", y_numeric=y_numeric)
+        return self._named(X), y
+
+    def _answer(self, X: Any) -> Prediction:
+        check_is_fitted(self)
+        with _refused_as_value_error():
+            if isinstance(X, pd.DataFrame):
+                validate_data(self, X, skip_check_array=True, reset=False)
+            else:
+                X = validate_data(self, X, ensure_all_finite="allow-nan", reset=False)
+            return self.model_.predict(self._named(X))
+
+    def _named(self, X: pd.DataFrame | npt.NDArray[Any]) -> pd.DataFrame:
+        """Return a frame whose columns have names and whose rows are numbered: any index, even with doubles, is fine."""
+        names = list(getattr(self, "feature_names_in_", [f"x{number}" for number in range(X.shape[1])]))
+        if isinstance(X, pd.DataFrame):
+            return X.set_axis(names, axis=1).reset_index(drop=True)
+        return pd.DataFrame(X, columns=names)
+
+
+class VerticalClassifier(ClassifierMixin, _VerticalEstimator):  # type: ignore[misc]
+    """A classifier whose columns sit at different parties.
+
+    All parties live in this process; what each uploads, and the defense on it, is what it would be over a network.
+    A DataFrame may hold text, categories and missing values, an array numbers and missing values.
+
+    Args:
+        parties: each party's columns, by name or by number; columns that no party names are left out. The first
+            party is active: it holds `y`, and may hold no column. None deals the columns evenly to two parties.
+        defense: what the passive parties do to their uploads: a name from `co.defenses()`,
+            `{"name": ..., strength...}`, or one such choice per passive party.
+        hidden: widths of the hidden layers; the first is at each party that holds columns, the rest at the active one.
+        epochs: how often every record is trained on.
+        batch_size: records per step.
+        learning_rate: of the optimiser, Adam.
+        patience: stop after so many epochs without a better loss on a tenth of the records, which is then not
+            trained on, and keep the best weights. None trains on all records for all epochs.
+        random_state: every random choice comes from it; a whole number is the seed that `co.train` would be given.
+
+    Attributes:
+        model_: the trained `VerticalModel`; its labels are positions in `classes_`.
+        parties_: the columns of each party, by name (`x0`, `x1`, ... where the columns of `X` have none).
+        classes_: the labels seen in `y`.
+        n_features_in_: how many columns `X` had.
+        feature_names_in_: their names, if `X` had names.
+
+    Example:
+        >>> from sklearn.datasets import load_iris
+        >>> from colonnade.sklearn import VerticalClassifier
+        >>> X, y = load_iris(return_X_y=True, as_frame=True)
+        >>> flora = {"herbarium": list(X.columns[:2]), "garden": list(X.columns[2:])}
+        >>> classifier = VerticalClassifier(flora, random_state=0).fit(X, y)
+        >>> classifier.score(X, y) > 0.95
+        True
+    """
+
+    classes_: npt.NDArray[Any]
+
+    def fit(self, X: Any, y: Any) -> Self:
+        """Train the parties' model on all records of `X` with the classes `y`."""
+        with _refused_as_value_error():
+            frame, y = self._training_data(X, y, y_numeric=False)
+            check_classification_targets(y)
+            encoder = LabelEncoder().fit(y)
+            self.classes_ = encoder.classes_
+            if len(self.classes_) < 2:
+                raise DataError("all records are of one class", where="y", remedy="give records of two classes or more")
+            self._train(frame, encoder.transform(y), "binary" if len(self.classes_) == 2 else "multiclass")
+        return self
+
+    def predict(self, X: Any) -> npt.NDArray[Any]:
+        """Return the most probable class of every record."""
+        labels: npt.NDArray[Any] = self.classes_[self._answer(X).labels.to_numpy()]
+        return labels
+
+    def predict_proba(self, X: Any) -> npt.NDArray[np.float32]:
+        """Return one probability per record and class, in the order of `classes_`."""
+        probabilities = self._answer(X).probabilities
+        assert probabilities is not None, "a classification has probabilities"
+        return probabilities.to_numpy()
+
+
+class VerticalRegressor(RegressorMixin, _VerticalEstimator):  # type: ignore[misc]
+    """A regression whose columns sit at different parties.
+
+    Its parameters and attributes are those of `VerticalClassifier`, without `classes_`.
+
+    Example:
+        >>> from sklearn.datasets import load_diabetes
+        >>> from colonnade.sklearn import VerticalRegressor
+        >>> X, y = load_diabetes(return_X_y=True)
+        >>> parties = {"clinic": range(4), "lab": range(4, 10)}
+        >>> VerticalRegressor(parties, random_state=0).fit(X, y).score(X, y) > 0.5
+        True
+    """
+
+    def fit(self, X: Any, y: Any) -> Self:
+        """Train the parties' model on all records of `X` with the quantities `y`."""
+        with _refused_as_value_error():
+            frame, y = self._training_data(X, y, y_numeric=True)
+            self._train(frame, y, "regression")
+        return self
+
+    def predict(self, X: Any) -> npt.NDArray[np.float64]:
+        """Return the quantity expected of every record."""
+        return self._answer(X).labels.to_numpy()
+
+
+@contextmanager
+def _refused_as_value_error() -> Iterator[None]:
+    try:
+        yield
+    except (ConfigError, DataError) as error:
+        raise EstimatorError(error.what, where=error.where, remedy=error.remedy) from error
+
+
+def _dealt(parties: Mapping[str, Sequence[Column]] | None, columns: list[str]) -> dict[str, list[str]]:
+    """Return the names of each party's columns, the active party first."""
+    if parties is None:
+        # A single column has to be at the passive party: the active one does without.
+        return evenly(columns, ["active", "passive"]) if len(columns) > 1 else {"active": [], "passive": columns}
+    if not isinstance(parties, Mapping) or not all(isinstance(party, str) for party in parties):
+        raise ConfigError("give the name of each party with its columns", where="parties", remedy="{'lab': [0, 1]}")
+    return {party: _names(party, held, columns) for party, held in parties.items()}
+
+
+def _names(party: str, held: Sequence[Column], columns: list[str]) -> list[str]:
+    if isinstance(held, str):
+        raise ConfigError(f"columns must be a list, not the text '{held}'", where=party, remedy=f"['{held}']")
+    names = []
+    for column in held:
+        if isinstance(column, Integral) and not -len(columns) <= column < len(columns):
+            raise ConfigError(f"no column number {column}, there are {len(columns)}", where=party)
+        names.append(columns[column] if isinstance(column, Integral) else str(column))
+    return names
+
+
+def _parts(target: npt.NDArray[Any], patience: int | None, *, stratify: bool, seed: int) -> npt.NDArray[np.str_]:
+    """Return `train` or `validation` for every record; a class with members enough is in both."""
+    parts = np.full(len(target), "train", dtype="<U10")
+    if patience is not None:
+        chosen = train_test_split(
+            np.arange(len(target)),
+            test_size=VALIDATION_SHARE,
+            stratify=target if stratify else None,
+            random_state=seed % 2**32,
+        )[1]
+        parts[chosen] = "validation"
+    return parts
+
+
+def _seed(random_state: int | np.random.RandomState | None) -> int:
+    drawn = check_random_state(random_state)  # refuses what is no random state, negative numbers too
+    return int(random_state) if isinstance(random_state, Integral) else int(drawn.randint(2**31 - 1))
+
+
+def _unused(name: str, frame: pd.DataFrame) -> str:
+    while name in frame:
+        name += "_"
+    return name

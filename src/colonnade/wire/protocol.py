@@ -1,0 +1,182 @@
+"""What two parties' ends say to each other on one stream: packets that carry pieces of frames, and little else.
+
+Every packet confirms what has arrived and what was read, so that confirmations rarely need packets of their own.
+"""
+
+from __future__ import annotations
+
+import json
+import struct
+from collections.abc import Iterable
+from dataclasses import asdict, dataclass
+from enum import IntEnum
+from typing import Any, TypeVar
+
+import numpy as np
+
+from colonnade.errors import FrameError
+from colonnade.wire.message import Array
+
+VERSION = 1
+CHUNK_BYTES = (1 << 20) + (1 << 16)  # a tensor of 1 MiB and its header are one packet
+_PREFIX = struct.Struct("<B7xQQQQQQ")
+_BODY_BYTES = 1 << 16
+PACKET_BYTES = _PREFIX.size + max(CHUNK_BYTES, _BODY_BYTES)
+
+
+class PacketKind(IntEnum):
+    """What a packet is."""
+
+    HELLO = 1
+    DENIED = 2
+    CHUNK = 3
+    GOODBYE = 4
+    CONFIRM = 5
+    STOP = 6
+
+
+@dataclass(frozen=True)
+class Confirmation:
+    """How far the receiver is: frames before `arrived` are here, and so much was read by its role."""
+
+    arrived: int = 0
+    read_messages: int = 0
+    read_bytes: int = 0
+
+
+@dataclass(frozen=True)
+class Packet:
+    """One packet; `sequence`, `total` and `offset` say where the body belongs, in a chunk."""
+
+    kind: PacketKind
+    sequence: int
+    total: int
+    offset: int
+    confirmation: Confirmation
+    body: memoryview
+
+
+@dataclass(frozen=True)
+class Hello:
+    """The first words of both ends.
+
+    Attributes:
+        incarnation: a random name of this process; another one under the same party name is a restart.
+        knows: the incarnation of the other end that the speaker talked to before, or empty.
+    """
+
+    name: str
+    run: str
+    incarnation: str
+    knows: str
+    version: int = VERSION
+
+
+@dataclass(frozen=True)
+class Denied:
+    """Why the listener does not talk: `authentication`, `refused`, or `stale` (one of the two was restarted)."""
+
+    code: str
+    reason: str
+
+
+@dataclass(frozen=True)
+class Stop:
+    """The last words of a party that gives up: whose fault it is, and whether the other's message was refused."""
+
+    culprit: str
+    reason: str
+    refused: bool
+
+
+Words = TypeVar("Words", Hello, Denied, Stop)
+
+
+def pack(
+    kind: PacketKind,
+    body: Iterable[memoryview | bytes] = (),
+    *,
+    sequence: int = 0,
+    total: int = 0,
+    offset: int = 0,
+    confirmation: Confirmation = Confirmation(),  # noqa: B008
+) -> bytes:
+    """Return the bytes of one packet."""
+    done = confirmation
+    head = _PREFIX.pack(kind, sequence, total, offset, done.arrived, done.read_messages, done.read_bytes)
+    return b"".join((head, *body))
+
+
+def pack_words(kind: PacketKind, words: Hello | Denied | Stop) -> bytes:
+    """Return the packet of some `words`."""
+    return pack(kind, [json.dumps(asdict(words)).encode()])
+
+
+def unpack(data: bytes) -> Packet:
+    """Read one packet.
+
+    Raises:
+        FrameError: the bytes are no packet.
+    """
+    if not _PREFIX.size <= len(data) <= PACKET_BYTES:
+        raise FrameError(f"{len(data)} bytes are no packet")
+    kind, sequence, total, offset, *done = _PREFIX.unpack_from(data)
+    try:
+        known = PacketKind(kind)
+    except ValueError:
+        raise FrameError(f"packet kind {kind} is unknown") from None
+    return Packet(known, sequence, total, offset, Confirmation(*done), memoryview(data)[_PREFIX.size :])
+
+
+def read_words(packet: Packet, expected: type[Words]) -> Words:
+    """Return the words in `packet`.
+
+    Raises:
+        FrameError: they are not what `expected` has.
+    """
+    try:
+        found: dict[str, Any] = json.loads(bytes(packet.body[: _BODY_BYTES + 1]))
+        types = {name: type_name for name, type_name in expected.__annotations__.items()}
+        fits = set(found) == set(types) and all(type(found[name]).__name__ == types[name] for name in types)
+    except (ValueError, RecursionError, TypeError):
+        fits = False
+    if not fits:
+        raise FrameError(f"the peer's {expected.__name__.lower()} cannot be read")
+    return expected(**{name: _shown(value) for name, value in found.items()})
+
+
+def _shown(value: Any) -> Any:
+    """Make a peer's text safe to print."""
+    if not isinstance(value, str):
+        return value
+    return "".join(letter if letter.isprintable() else "?" for letter in value[:500])
+
+
+class Assembly:
+    """Puts the chunks of one frame together, in order."""
+
+    def __init__(self, limit: int) -> None:
+        self._limit = limit
+        self._buffer: Array | None = None
+        self._filled = 0
+
+    def add(self, packet: Packet) -> Array | None:
+        """Return the frame when `packet` completes it.
+
+        Raises:
+            FrameError: the chunk is oversize, or not the next one.
+        """
+        if packet.offset == 0:
+            if packet.total > self._limit:
+                raise FrameError(f"oversize: a frame of {packet.total} bytes is larger than {self._limit}")
+            # The pages are taken from the system only as they are filled, so a peer can't take memory by a big number.
+            self._buffer, self._filled = np.empty(packet.total, dtype=np.uint8), 0
+        buffer, end = self._buffer, packet.offset + len(packet.body)
+        if buffer is None or packet.offset != self._filled or packet.total != len(buffer) or end > len(buffer):
+            raise FrameError("a chunk is not where it belongs")
+        buffer[packet.offset : end] = packet.body
+        self._filled = end
+        if end < len(buffer):
+            return None
+        self._buffer = None
+        return buffer

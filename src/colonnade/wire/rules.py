@@ -1,0 +1,115 @@
+"""What one peer may say: the rules that every message is judged by, whatever carried it."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import dataclass
+
+import numpy as np
+
+from colonnade.errors import RefusedError
+from colonnade.wire.message import Array, Message
+
+_BLOCK = 1024
+_WEIGHTS = np.random.default_rng(20).integers(1, 2**63, _BLOCK, dtype=np.uint64)
+
+
+@dataclass(frozen=True)
+class Window:
+    """How far a sender may be ahead of its receiver.
+
+    Attributes:
+        steps: a step further than this beyond what the receiver has reached is refused.
+        messages, bytes: messages that the receiver has not read yet; beyond this the sender waits.
+        kinds: different kinds that one peer may use.
+    """
+
+    steps: int = 65_536
+    messages: int = 1024
+    bytes: int = 256 << 20
+    kinds: int = 1024
+
+
+class Progress:
+    """The highest step that this party itself has sent or asked for."""
+
+    def __init__(self) -> None:
+        self.reached = -1
+
+    def reach(self, step: int) -> None:
+        """Take note of `step`."""
+        self.reached = max(self.reached, step)
+
+
+def refusal(message: Message, reason: str) -> RefusedError:
+    """Return the error for a peer's message that was refused."""
+    return RefusedError(f"'{message.kind}' for step {message.step} was refused: {reason}", where=message.sender)
+
+
+class Rules:
+    """Judges one peer's messages in the order in which they were sent.
+
+    Steps grow strictly within a kind. The first message of a kind may be at any step, because a resumed run starts
+    where the last one ended; whether that step was too far ahead shows when this party asks for an earlier one.
+    """
+
+    def __init__(
+        self,
+        peer: str,
+        run: str,
+        allowed: Collection[str] | None,
+        progress: Progress,
+        window: Window = Window(),  # noqa: B008
+    ) -> None:
+        self.peer, self.run, self.allowed, self.window = peer, run, allowed, window
+        self._progress = progress
+        self._latest: dict[str, tuple[int, int]] = {}
+
+    def is_new(self, message: Message) -> bool:
+        """Return False for the repetition of the latest message of its kind.
+
+        Raises:
+            RefusedError: the peer may not say this.
+        """
+        if message.sender != self.peer:
+            raise refusal(message, f"it came from '{self.peer}'")
+        if message.run != self.run:
+            raise refusal(message, f"it belongs to run '{message.run}', this is run '{self.run}'")
+        if self.allowed is not None and message.kind not in self.allowed:
+            raise refusal(message, "its role may not send this kind")
+        mark = content_mark(message)
+        if message.kind in self._latest:
+            step, earlier_mark = self._latest[message.kind]
+            if message.step == step and mark == earlier_mark:
+                return False
+            if message.step <= step:
+                raise refusal(message, f"replayed step, it was at step {step} already")
+            if message.step > self._progress.reached + self.window.steps:
+                raise refusal(message, f"future step, this party is at step {self._progress.reached}")
+        elif len(self._latest) >= self.window.kinds:
+            raise refusal(message, f"more than {self.window.kinds} kinds")
+        self._latest[message.kind] = message.step, mark
+        return True
+
+    def is_past(self, kind: str, step: int) -> bool:
+        """Return whether no message of `kind` and `step` can be accepted any more."""
+        return kind in self._latest and self._latest[kind][0] >= step
+
+
+def content_mark(message: Message) -> int:
+    """Return a number that is equal for equal content; quick, and no protection against forgery.
+
+    It needs none: all a forger wins is that his message is dropped instead of refused.
+    """
+    parts = [
+        (name, np.asarray(tensor).dtype.str, np.shape(tensor), _sum(np.asarray(tensor)))
+        for name, tensor in message.tensors.items()
+    ]
+    return hash((repr(message.meta), *parts))
+
+
+def _sum(tensor: Array) -> bytes:
+    raw = np.ascontiguousarray(tensor).reshape(-1).view(np.uint8)
+    whole = len(raw) - len(raw) % (8 * _BLOCK)
+    words = raw[:whole].view(np.uint64) if raw.ctypes.data % 8 == 0 else raw[:whole].copy().view(np.uint64)
+    return np.dot(words.reshape(-1, _BLOCK), _WEIGHTS).tobytes() + raw[whole:].tobytes()

@@ -1,0 +1,245 @@
+"""`colonnade check`: defense, keys and peers are tried for real, before anything is sent."""
+
+import json
+import socket
+import ssl
+import threading
+from contextlib import ExitStack, contextmanager
+
+import pandas as pd
+import pytest
+import yaml
+from typer.testing import CliRunner
+
+from colonnade.cli import app
+from colonnade.cli.check import check_everything
+from colonnade.wire.authority import Authority, make_kit
+
+
+class Study:
+    """Two parties on this host; keys, records and files in order unless a test changes them."""
+
+    def __init__(self, folder):
+        self.folder = folder
+        self.authority = Authority.create()
+        prints = {name: make_kit(self.authority, name, folder / name) for name in ("clinic", "lab")}
+        self.federation = {
+            "name": "study", "active": "clinic", "label": "outcome",
+            "parties": {name: {"address": free_address(), "fingerprint": prints[name]} for name in prints},
+        }  # fmt: skip
+        files = {"ca": "ca.pem", "certificate": "certificate.pem", "key": "key.pem"}
+        self.party = {
+            "party": "lab", "data": {"path": "lab.csv", "id_column": "id"},
+            "credentials": {name: f"lab/{file}" for name, file in files.items()},
+        }  # fmt: skip
+        pd.DataFrame({"id": [1, 2], "glucose": [1.0, 2.0]}).to_csv(folder / "lab.csv", index=False)
+
+    def write(self):
+        (self.folder / "federation.yaml").write_text(yaml.safe_dump(self.federation))
+        (self.folder / "lab.yaml").write_text(yaml.safe_dump(self.party))
+        return self.folder / "federation.yaml", self.folder / "lab.yaml"
+
+    def check(self, network=False):
+        return check_everything(*self.write(), network=network)
+
+    def command(self, *options):
+        federation, party = map(str, self.write())
+        arguments = ["check", federation, "--party", party, *options]
+        return CliRunner().invoke(app, arguments, env={"COLUMNS": "300"})
+
+    @contextmanager
+    def peer(self, kit):
+        """Let something listen at clinic's address with the certificate in `kit`, or without TLS for None."""
+        port = int(self.federation["parties"]["clinic"]["address"].rpartition(":")[2])
+        context = None
+        if kit is not None:
+            context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH, cafile=str(kit / "ca.pem"))
+            context.load_cert_chain(kit / "certificate.pem", kit / "key.pem")
+            context.verify_mode = ssl.CERT_REQUIRED
+        with ExitStack() as stack:
+            listener = stack.enter_context(socket.create_server(("127.0.0.1", port)))
+            server = threading.Thread(target=answer_once, args=(listener, context))
+            server.start()
+            stack.callback(server.join)
+            yield
+
+
+def answer_once(listener, context):
+    listener.settimeout(10)
+    line, _ = listener.accept()
+    with line:
+        line.settimeout(10)
+        try:
+            if context is None:
+                line.sendall(b"SSH-2.0-something\r\n")
+            else:
+                line = context.wrap_socket(line, server_side=True)
+            line.recv(1)
+        except OSError:
+            pass  # the caller turned away, as it should
+        finally:
+            line.close()
+
+
+def free_address():
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        return f"127.0.0.1:{listener.getsockname()[1]}"
+
+
+@pytest.fixture
+def study(tmp_path):
+    return Study(tmp_path)
+
+
+def only(problems):
+    (problem,) = problems
+    return problem
+
+
+def test_a_study_in_order_has_no_problems(study):
+    assert study.check() == []
+    result = study.command("--offline")
+    assert (result.exit_code, result.stdout) == (0, "no problems\n")
+
+
+def test_problems_end_with_exit_code_3_and_are_all_shown(study):
+    study.party |= {"defense": {"name": "gausian"}, "sensitive": ["glucos"], "credentials": None}
+    result = study.command("--offline")
+    assert result.exit_code == 3
+    for part in ("did you mean 'gaussian'?", "did you mean 'glucose'?", "colonnade keys", "3 problems"):
+        assert part in result.stdout
+
+
+def test_machines_get_json(study):
+    study.party["colour"] = "red"
+    result = study.command("--offline", "--json")
+    assert result.exit_code == 3
+    problem = only(json.loads(result.stdout))
+    assert (problem["severity"], problem["field"], problem["what"]) == ("problem", "colour", "unknown key 'colour'")
+    assert problem["file"].endswith("lab.yaml")
+
+
+def test_the_federation_file_alone(study):
+    federation, _ = study.write()
+    result = CliRunner().invoke(app, ["check", str(federation)])
+    assert result.exit_code == 0
+
+
+def test_an_unknown_defense_names_the_nearest(study):
+    study.party["defense"] = {"name": "gausian"}
+    problem = only(study.check())
+    assert (problem.field, problem.remedy) == ("defense", "did you mean 'gaussian'?")
+
+
+@pytest.mark.parametrize("strength", [{"sgima": 1.0}, {"sigma": "strong"}, {"sigma": -1}])
+def test_a_strength_that_the_defense_does_not_take(study, strength):
+    study.party["defense"] = {"name": "gaussian", **strength}
+    assert only(study.check()).field == "defense"
+
+
+def test_a_defense_that_needs_labels_at_a_passive_party(study, monkeypatch):
+    from colonnade.defend import Gaussian
+
+    monkeypatch.setattr(Gaussian, "needs_labels", True)
+    study.party["defense"] = {"name": "gaussian", "sigma": 1.0}
+    assert "needs labels" in only(study.check()).what
+
+
+def test_missing_credentials(study):
+    study.party["credentials"] = None
+    assert only(study.check()).field == "credentials"
+
+
+def test_missing_credential_files_are_all_named(study):
+    (study.folder / "lab" / "key.pem").unlink()
+    (study.folder / "lab" / "ca.pem").unlink()
+    assert [problem.field for problem in study.check()] == ["credentials.ca", "credentials.key"]
+
+
+def test_an_expired_certificate(study):
+    make_kit(study.authority, "lab", study.folder / "lab", days=-1, renew=True)
+    assert "expired" in only(study.check()).what
+
+
+def test_a_certificate_of_another_party(study):
+    study.party["credentials"] = {
+        key: file.replace("lab/", "clinic/") for key, file in study.party["credentials"].items()
+    }
+    assert "not that of 'lab'" in only(study.check()).what
+
+
+def test_a_certificate_from_another_authority(study):
+    make_kit(Authority.create(), "lab", study.folder / "other")
+    study.party["credentials"] |= {"certificate": "other/certificate.pem", "key": "other/key.pem"}
+    assert "not issued by" in only(study.check()).what
+
+
+def test_a_private_key_that_others_can_read(study):
+    (study.folder / "lab" / "key.pem").chmod(0o644)
+    assert "open to other users" in only(study.check()).what
+
+
+def test_a_fingerprint_that_does_not_match_the_federation_file(study):
+    study.federation["parties"]["lab"]["fingerprint"] = "sha256:" + "0" * 64
+    assert "fingerprint" in only(study.check()).what
+
+
+def test_a_peer_that_has_not_started_is_a_note(study):
+    problem = only(study.check(network=True))
+    assert (problem.severity, "nobody listens" in problem.what) == ("note", True)
+    assert study.command().exit_code == 0
+
+
+def test_an_unknown_host_is_a_problem(study):
+    study.federation["parties"]["clinic"]["address"] = "no-such-host.invalid:7101"
+    problem = only(study.check(network=True))
+    assert (problem.severity, problem.field) == ("problem", "peer clinic")
+    assert "no host is known" in problem.what
+
+
+@pytest.mark.parametrize(
+    ("error", "why"), [(TimeoutError(), "no answer"), (OSError(113, "No route to host"), "No route")]
+)
+def test_an_unreachable_peer_is_a_problem(study, monkeypatch, error, why):
+    def refuse(*_, **__):
+        raise error
+
+    monkeypatch.setattr(socket, "create_connection", refuse)
+    problem = only(study.check(network=True))
+    assert problem.severity == "problem"
+    assert "cannot be reached" in problem.what
+    assert why in problem.what
+
+
+def test_a_peer_that_is_who_it_should_be(study):
+    with study.peer(study.folder / "clinic"):
+        assert study.check(network=True) == []
+
+
+def test_a_peer_with_the_certificate_of_another_party(study):
+    with study.peer(study.folder / "lab"):
+        assert "not accepted" in only(study.check(network=True)).what
+
+
+def test_a_peer_with_a_certificate_of_another_authority(study):
+    make_kit(Authority.create(), "clinic", study.folder / "foreign")
+    with study.peer(study.folder / "foreign"):
+        assert "not accepted" in only(study.check(network=True)).what
+
+
+def test_a_peer_whose_fingerprint_is_not_the_expected_one(study):
+    """The authority could give anybody clinic's name; the fingerprint is what the parties agreed on."""
+    make_kit(study.authority, "clinic", study.folder / "newer")
+    with study.peer(study.folder / "newer"):
+        assert "fingerprint" in only(study.check(network=True)).what
+
+
+def test_something_else_that_listens_there(study):
+    with study.peer(None):
+        assert "does not speak TLS" in only(study.check(network=True)).what
+
+
+def test_without_own_keys_a_peer_is_still_tried(study):
+    study.party["credentials"] = None
+    with study.peer(study.folder / "clinic"):
+        assert only(study.check(network=True)).field == "credentials"

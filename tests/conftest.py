@@ -1,0 +1,18 @@
+"""Fixtures for all tests."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+
+@pytest.fixture(scope="session")
+def shared_data() -> Path:
+    """The folder with the real data sets (COLONNADE_DATA, or `../shared/data` beside the repository), or a skip."""
+    beside = Path(__file__).resolve().parents[2] / "shared" / "data"
+    folder = Path(os.environ.get("COLONNADE_DATA") or beside)
+    if not folder.is_dir():
+        pytest.skip("real data sets are not here: set COLONNADE_DATA to their folder")
+    return folder

@@ -1,0 +1,237 @@
+"""Training, predicting, keeping and resuming in one process: what a data scientist does on the first day."""
+
+import json
+
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+
+import colonnade as co
+from colonnade.errors import ConfigError, DataError, RunError
+from colonnade.learn.part import Part
+
+PARTIES = {"clinic": ["age", "city"], "lab": ["glucose", "insulin"], "insurer": ["claims"]}
+QUICK = {"epochs": 4, "batch_size": 32}
+
+
+def frame(records: int = 400, seed: int = 0) -> pd.DataFrame:
+    rng = np.random.default_rng(seed)
+    table = pd.DataFrame(
+        {
+            "age": rng.normal(50, 10, records),
+            "city": rng.choice(["north", "south", None], records),
+            "glucose": rng.normal(5, 1, records),
+            "insulin": np.where(rng.random(records) < 0.1, np.nan, rng.normal(10, 3, records)),
+            "claims": rng.poisson(2, records).astype(float),
+        },
+        index=[f"p{i}" for i in range(records)],
+    )
+    risk = (table["age"] - 50) / 10 + (table["glucose"] - 5) + (table["claims"] - 2)
+    return table.assign(outcome=np.where(risk + rng.normal(0, 0.5, records) > 0, "ill", "well"))
+
+
+@pytest.fixture
+def federation() -> co.Federation:
+    return co.Federation.from_frame(frame(), PARTIES, label=("clinic", "outcome"))
+
+
+def weights(model: co.VerticalModel) -> torch.Tensor:
+    tensors = []
+    for part in model.parts.values():
+        for held in (part.bottom, part.top):
+            if held:
+                tensors += [tensor.flatten().double() for tensor in held.network.state_dict().values()]
+    return torch.cat(tensors)
+
+
+def test_a_model_learns_and_beats_the_commonest_class(federation):
+    model = co.train(federation, epochs=20, batch_size=32, progress=False)
+    new = frame(300, seed=1)
+    assert model.score(new) > new["outcome"].value_counts(normalize=True).iloc[0] + 0.15
+    assert set(model.predict(new).labels) <= {"ill", "well"}
+    probabilities = model.predict_proba(new)
+    assert list(probabilities.columns) == model.classes == ["ill", "well"]
+    assert np.allclose(probabilities.sum(axis=1), 1, atol=1e-5)
+    assert "test" in repr(model)
+    assert len(model.history) == 20
+
+
+def test_the_same_seed_gives_the_same_model_and_another_seed_another(federation):
+    first, again, other = (co.train(federation, seed=seed, progress=False, **QUICK) for seed in (1, 1, 2))
+    assert torch.equal(weights(first), weights(again))
+    assert not torch.equal(weights(first), weights(other))
+
+
+def test_a_saved_model_answers_as_before(federation, tmp_path):
+    model = co.train(federation, {"name": "gaussian", "sigma": 0.1}, progress=False, **QUICK)
+    model.save(tmp_path / "model")
+    loaded = co.load(tmp_path / "model")
+    new = frame(50, seed=2)
+    pd.testing.assert_series_equal(loaded.predict(new).labels, co.load(tmp_path / "model").predict(new).labels)
+    assert torch.equal(weights(loaded), weights(model))
+    assert loaded.parts["lab"].bottom.defense.describe() == {"name": "gaussian", "sigma": 0.1}
+    assert loaded.parts["clinic"].bottom.defense.name == "none", "the active party's own columns do not leave it"
+    assert loaded.scores == model.scores
+
+
+def test_a_regression_answers_in_the_units_of_the_label():
+    table = frame().drop(columns="outcome")
+    table["cost"] = 1000 + 50 * table["age"] + 200 * table["glucose"]
+    federation = co.Federation.from_frame(table, PARTIES, label=("clinic", "cost"))
+    model = co.train(federation, epochs=40, batch_size=16, optimizer={"learning_rate": 0.01}, progress=False)
+    assert model.scores["r2"] > 0.8
+    assert model.predict(table).labels.mean() == pytest.approx(table["cost"].mean(), rel=0.05)
+    with pytest.raises(ConfigError, match="no probabilities"):
+        model.predict_proba(table)
+
+
+def test_early_stopping_keeps_the_best_epoch(federation):
+    settings = {"batch_size": 32, "patience": 2, "optimizer": {"learning_rate": 0.05}}
+    model = co.train(federation, epochs=60, progress=False, **settings)
+    history = model.history
+    best = int(history["validation_loss"].idxmin())
+    assert len(history) == best + 3 < 60
+    upto_best = co.train(federation, epochs=best + 1, progress=False, **settings)
+    assert torch.equal(weights(model), weights(upto_best))
+
+
+class StopAt:
+    """A curious party that stumbles at one step: stands for a crash of the whole process."""
+
+    def __init__(self, step):
+        self.step = step
+
+    def watch(self, step, uploads, labels, honest):
+        if step == self.step:
+            raise RuntimeError("stumbled")
+        return honest
+
+
+@pytest.mark.parametrize("optimizer", ["adam", "sgd"])
+@pytest.mark.parametrize("stop", [3, 17, 30, 39])
+def test_a_resumed_run_ends_with_the_weights_of_an_undisturbed_one(federation, tmp_path, stop, optimizer):
+    settings = {
+        "epochs": 4, "batch_size": 32, "checkpoint_every": 7, "patience": 3,
+        "optimizer": {"name": optimizer, "schedule": "cosine"},
+    }  # fmt: skip
+    defense = {"name": "gaussian", "sigma": 0.5}
+    undisturbed = co.train(federation, defense, seed=5, progress=False, **settings)
+    with pytest.raises(RuntimeError, match="stumbled"):
+        co.train(federation, defense, seed=5, progress=False, run=tmp_path, curious=StopAt(stop), **settings)
+    resumed = co.train(federation, defense, seed=5, progress=False, run=tmp_path, resume=True, **settings)
+    assert torch.equal(weights(resumed), weights(undisturbed))
+    assert resumed.scores == undisturbed.scores
+    assert resumed.history.drop(columns="epoch").equals(undisturbed.history.drop(columns="epoch"))
+
+
+def test_a_run_folder_holds_what_happened(federation, tmp_path):
+    model = co.train(federation, progress=False, run=tmp_path, **QUICK)
+    from colonnade.run import Run
+
+    active, lab = Run.open(tmp_path / "clinic"), Run.open(tmp_path / "lab")
+    assert active.status == lab.status == "finished"
+    assert len(active.metrics()) == QUICK["epochs"]
+    assert active.result["test"]["accuracy"] == model.scores["accuracy"]
+    lab.verify_ledger()
+    summary = lab.ledger.summary().set_index("kind")
+    assert set(summary.index) == {"hello", "ready", "upload", "evaluate", "test"}
+    assert set(lab.ledger.summary()["to"]) == {"clinic"}, "a passive party talks to nobody but the active one"
+    assert torch.equal(
+        torch.nn.utils.parameters_to_vector(Part.load(lab.path / "model").bottom.network.parameters()),
+        torch.nn.utils.parameters_to_vector(model.parts["lab"].bottom.network.parameters()),
+    )
+
+
+def test_another_agreement_can_not_resume_a_run(federation, tmp_path):
+    with pytest.raises(RuntimeError):
+        co.train(
+            federation, progress=False, run=tmp_path, curious=StopAt(9), epochs=4, batch_size=32, checkpoint_every=2
+        )
+    with pytest.raises(RunError, match="another agreement"):
+        co.train(federation, progress=False, run=tmp_path, resume=True, epochs=5, batch_size=32, checkpoint_every=2)
+
+
+@pytest.mark.parametrize("overlap", [0.1, 0.5, 1.0])
+def test_records_that_a_party_lacks_are_imputed_only_when_asked(overlap):
+    table = frame(600)
+    frames = {
+        "clinic": table[["age", "city", "outcome"]],
+        "lab": table[["glucose", "insulin"]].sample(frac=overlap, random_state=0),
+        "insurer": table[["claims"]],
+    }
+    federation = co.Federation.from_frames(frames, label=("clinic", "outcome"))
+    dropped, imputed = co.align(federation, "drop"), co.align(federation, "impute")
+    assert len(dropped.rows["lab"]) == round(600 * overlap)
+    assert len(imputed.rows["lab"]) == 600
+    assert (imputed.rows["lab"] >= 0).sum() == round(600 * overlap)
+    model = co.train(imputed, epochs=10, batch_size=32, missing="impute", progress=False)
+    assert model.scores["accuracy"] > 0.6
+    if overlap < 1:
+        with pytest.raises(DataError, match="lacks"):
+            model.predict(frames)
+        answer = model.predict(frames, missing="impute")
+        assert answer.imputed["lab"].sum() == 600 - round(600 * overlap)
+        assert not answer.imputed["insurer"].any()
+        assert "lab" in repr(answer)
+
+
+def test_a_party_that_is_missing_as_a_whole_is_refused_or_imputed(federation):
+    model = co.train(federation, progress=False, **QUICK)
+    table = frame(40, seed=3)
+    frames = {"clinic": table[PARTIES["clinic"]], "lab": table[PARTIES["lab"]]}
+    with pytest.raises(DataError, match="insurer: lacks 40 of 40"):
+        model.predict(frames)
+    answer = model.predict(frames, missing="impute")
+    assert answer.imputed["insurer"].all() and not answer.imputed["lab"].any()
+
+
+def test_a_table_on_disk_can_be_predicted(federation, tmp_path):
+    model = co.train(federation, progress=False, **QUICK)
+    new = frame(20, seed=4)
+    new.to_parquet(tmp_path / "new.parquet")
+    assert list(np.asarray(model.predict(tmp_path / "new.parquet"))) == list(model.predict(new).labels)
+
+
+@pytest.mark.parametrize(
+    ("wrong", "message"),
+    [
+        ({"epochs": 0}, "epochs"),
+        ({"epoch": 3}, "did you mean 'epochs'"),
+        ({"network": "resnet99"}, "network.family"),
+        ({"defense": "gausian"}, "did you mean 'gaussian'"),
+        ({"defense": {"name": "gaussian", "sigma": -1}}, "sigma"),
+        ({"defense": {"labb": "none"}}, "did you mean 'lab'"),
+        ({"protection": "gaussian"}, "requires 'gaussian'"),
+        ({"split": {"train": 0.5}}, "add up to 1"),
+        ({"patience": 3, "split": {"train": 1.0, "validation": 0.0, "test": 0.0}}, "patience needs validation"),
+        ({"resume": True}, "nothing to resume"),
+        ({"network": {"cut": 99}}, "can't be cut"),
+    ],
+)
+def test_a_wrong_setting_gets_one_clear_error(federation, wrong, message):
+    with pytest.raises(ConfigError, match=message):
+        co.train(federation, progress=False, **{**QUICK, **wrong})
+
+
+def test_a_federation_without_label_or_alignment_is_refused():
+    table = frame()
+    with pytest.raises(DataError, match="no party holds a label"):
+        co.train(co.Federation.from_frame(table, PARTIES), progress=False)
+    frames = {"clinic": table[["age", "outcome"]], "lab": table[["glucose"]]}
+    with pytest.raises(DataError, match="not aligned"):
+        co.train(co.Federation.from_frames(frames, label=("clinic", "outcome")), progress=False)
+
+
+def test_a_damaged_model_folder_is_named(federation, tmp_path):
+    co.train(federation, progress=False, **QUICK).save(tmp_path)
+    described = json.loads((tmp_path / "lab" / "part.json").read_text())
+    del described["bottom"]["recipe"]
+    (tmp_path / "lab" / "part.json").write_text(json.dumps(described))
+    with pytest.raises(RunError, match="lab"):
+        co.load(tmp_path)
+    (tmp_path / "insurer" / "part.safetensors").write_bytes(b"nothing")
+    with pytest.raises(RunError):
+        Part.load(tmp_path / "insurer")
+    with pytest.raises(RunError, match="no saved model"):
+        co.load(tmp_path / "nowhere")

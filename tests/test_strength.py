@@ -1,0 +1,61 @@
+"""What a person may write to choose a defense or an attack."""
+
+import math
+
+import pytest
+
+from colonnade.errors import ConfigError
+from colonnade.registry import Registry
+from colonnade.strength import make, number
+
+
+class Stone:
+    def __init__(self, weight, polish=1):
+        self.weight, self.polish = weight, polish
+
+
+STONES = Registry("stone")
+STONES.register("stone")(Stone)
+STONES.register("pebble")(lambda: None)
+
+
+def test_a_name_is_made_with_its_parameters():
+    made = make(STONES, Stone, "stone", {"weight": 3})
+    assert (made.weight, made.polish) == (3, 1)
+
+
+def test_a_ready_made_object_is_returned_as_it_is():
+    stone = Stone(1)
+    assert make(STONES, Stone, stone, {}) is stone
+    with pytest.raises(ConfigError, match="takes no further parameters"):
+        make(STONES, Stone, stone, {"polish": 2})
+
+
+def test_an_unknown_parameter_names_the_known_ones():
+    """A typing error would leave the protection at its default strength."""
+    expected = r"stone: unknown parameter 'polsh' \(did you mean 'polish'\?; it takes weight, polish\)"
+    with pytest.raises(ConfigError, match=expected):
+        make(STONES, Stone, "stone", {"weight": 1, "polsh": 2})
+
+
+def test_a_missing_parameter_is_named():
+    with pytest.raises(ConfigError, match="parameter 'weight' is missing"):
+        make(STONES, Stone, "stone", {})
+
+
+def test_a_registered_thing_of_another_kind_is_refused():
+    """A broken plug-in would fail in the middle of a run."""
+    with pytest.raises(ConfigError, match="pebble: it is registered but is no Stone"):
+        make(STONES, Stone, "pebble", {})
+
+
+@pytest.mark.parametrize("value", [-0.1, math.nan, math.inf, "1", True, None])
+def test_numbers_out_of_range_are_refused(value):
+    with pytest.raises(ConfigError, match=r"sigma: .* is not allowed \(give a number of at least 0\)"):
+        number("sigma", value, at_least=0)
+
+
+def test_a_whole_number_must_be_whole():
+    assert number("epochs", 5, at_least=1, whole=True) == 5
+    with pytest.raises(ConfigError, match="give a whole number of at least 1"):
+        number("epochs", 2.5, at_least=1, whole=True)
