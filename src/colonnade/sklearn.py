@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from numbers import Integral
 from typing import Any, Literal, Self
@@ -18,7 +18,7 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, check_X_y, validate_data
 
 from colonnade.data.partition import evenly
-from colonnade.errors import ColonnadeError, ConfigError, DataError
+from colonnade.errors import ColonnadeError, ConfigError, DataError, nearest
 from colonnade.federation.federation import Federation
 from colonnade.learn.model import Prediction, VerticalModel
 from colonnade.learn.train import train
@@ -48,7 +48,7 @@ class _VerticalEstimator(BaseEstimator):  # type: ignore[misc]
         *,
         defense: str | Mapping[str, Any] = "none",
         hidden: Sequence[int] = (64, 32, 32),
-        epochs: int = 50,
+        epochs: int = 30,
         batch_size: int = 64,
         learning_rate: float = 3e-3,
         patience: int | None = None,
@@ -111,7 +111,7 @@ class _VerticalEstimator(BaseEstimator):  # type: ignore[misc]
             return self.model_.predict(self._named(X))
 
     def _named(self, X: pd.DataFrame | npt.NDArray[Any]) -> pd.DataFrame:
-        """Return a frame whose columns have names and whose rows are numbered: any index, even with doubles, is fine."""
+        """Return a frame with named columns and numbered rows: the index of `X` is no id, it may repeat."""
         names = list(getattr(self, "feature_names_in_", [f"x{number}" for number in range(X.shape[1])]))
         if isinstance(X, pd.DataFrame):
             return X.set_axis(names, axis=1).reset_index(drop=True)
@@ -122,6 +122,7 @@ class VerticalClassifier(ClassifierMixin, _VerticalEstimator):  # type: ignore[m
     """A classifier whose columns sit at different parties.
 
     All parties live in this process; what each uploads, and the defense on it, is what it would be over a network.
+    A defense that adds noise adds it to predictions too.
     A DataFrame may hold text, categories and missing values, an array numbers and missing values.
 
     Args:
@@ -129,7 +130,8 @@ class VerticalClassifier(ClassifierMixin, _VerticalEstimator):  # type: ignore[m
             party is active: it holds `y`, and may hold no column. None deals the columns evenly to two parties.
         defense: what the passive parties do to their uploads: a name from `co.defenses()`,
             `{"name": ..., strength...}`, or one such choice per passive party.
-        hidden: widths of the hidden layers; the first is at each party that holds columns, the rest at the active one.
+        hidden: widths of the hidden layers; all but the last are at every party that holds columns, and the last at
+            the active party. A single one is at the parties.
         epochs: how often every record is trained on.
         batch_size: records per step.
         learning_rate: of the optimiser, Adam.
@@ -170,7 +172,8 @@ class VerticalClassifier(ClassifierMixin, _VerticalEstimator):  # type: ignore[m
 
     def predict(self, X: Any) -> npt.NDArray[Any]:
         """Return the most probable class of every record."""
-        labels: npt.NDArray[Any] = self.classes_[self._answer(X).labels.to_numpy()]
+        numbers = self._answer(X).labels.to_numpy()
+        labels: npt.NDArray[Any] = self.classes_[numbers]
         return labels
 
     def predict_proba(self, X: Any) -> npt.NDArray[np.float32]:
@@ -225,14 +228,22 @@ def _dealt(parties: Mapping[str, Sequence[Column]] | None, columns: list[str]) -
 
 
 def _names(party: str, held: Sequence[Column], columns: list[str]) -> list[str]:
-    if isinstance(held, str):
-        raise ConfigError(f"columns must be a list, not the text '{held}'", where=party, remedy=f"['{held}']")
-    names = []
-    for column in held:
-        if isinstance(column, Integral) and not -len(columns) <= column < len(columns):
-            raise ConfigError(f"no column number {column}, there are {len(columns)}", where=party)
-        names.append(columns[column] if isinstance(column, Integral) else str(column))
-    return names
+    if isinstance(held, str) or not isinstance(held, Iterable):
+        raise ConfigError("columns must be a list", where=party, remedy=f"give [{held!r}]")
+    return [_name(party, column, columns) for column in held]
+
+
+def _name(party: str, column: Column, columns: list[str]) -> str:
+    if isinstance(column, str):
+        if column not in columns:
+            raise ConfigError(f"no column '{column}'", where=party, remedy=nearest(column, columns))
+        return column
+    # A list of booleans would be taken for columns 0 and 1.
+    if not isinstance(column, Integral) or isinstance(column, bool):
+        raise ConfigError(f"{column!r} is no column", where=party, remedy="give names or whole numbers")
+    if not -len(columns) <= column < len(columns):
+        raise ConfigError(f"no column {column}, X has {len(columns)}", where=party, remedy="columns count from 0")
+    return columns[column]
 
 
 def _parts(target: npt.NDArray[Any], patience: int | None, *, stratify: bool, seed: int) -> npt.NDArray[np.str_]:

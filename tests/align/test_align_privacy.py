@@ -13,7 +13,8 @@ from colonnade.align import alignment as alignment_module
 from colonnade.align import circle as circle_module
 from colonnade.align.alignment import align
 from colonnade.align.cipher import Cipher, as_bytes
-from colonnade.wire.local import Hub, LocalChannel
+from colonnade.wire.channel import Channel
+from colonnade.wire.local import local_channels
 
 PARTIES = ("clinic", "lab", "registry")
 ALL, PAIRS, ALONE = range(10), range(100, 300), range(1000, 1020)
@@ -23,17 +24,25 @@ def spelt(ids):
     return [f"integer:{number}".encode() for number in ids]
 
 
-class Recording(LocalChannel):
-    """A channel that keeps what it received."""
+class Recording(Channel):
+    """A party's channel that keeps what it received."""
 
-    def __init__(self, hub, name):
-        super().__init__(hub, name)
-        self.received = []
+    def __init__(self, inner):
+        super().__init__(inner.name, inner.peers, inner.run)
+        self._inner, self.received = inner, []
 
-    def recv(self, frm, kind, step):
-        message = super().recv(frm, kind, step)
-        self.received.append(message)
-        return message
+    def _deliver(self, to, message):
+        self._inner.send(to, message.kind, message.step, message.tensors, message.meta)
+
+    def _receive(self, frm, kind, step):
+        self.received.append(self._inner.recv(frm, kind, step))
+        return self.received[-1]
+
+    def abort(self, reason, culprit=None):
+        self._inner.abort(reason, culprit)
+
+    def close(self):
+        self._inner.close()
 
 
 class View:
@@ -58,8 +67,7 @@ def run(monkeypatch, ids, policy="drop"):
         return ciphers.setdefault(threading.current_thread().name, Cipher())
 
     monkeypatch.setattr(alignment_module, "Cipher", keep_cipher)
-    hub = Hub(list(ids), "test")
-    channels = {name: Recording(hub, name) for name in ids}
+    channels = {name: Recording(channel) for name, channel in local_channels(list(ids)).items()}
 
     def live(name):
         with channels[name]:

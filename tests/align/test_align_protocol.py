@@ -17,7 +17,8 @@ from colonnade.align import courier as courier_module
 from colonnade.align.cipher import POINT_BYTES
 from colonnade.align.circle import find_common
 from colonnade.errors import AlignmentError, ConfigError, DataError, PeerLostError
-from colonnade.wire.local import LocalChannel, local_channels
+from colonnade.wire.channel import Channel
+from colonnade.wire.local import local_channels
 
 PARTIES = ("clinic", "lab", "registry", "pharmacy", "insurer")
 TEXT = st.text(st.characters(codec="utf-8"), min_size=1, max_size=4)
@@ -183,13 +184,25 @@ def test_a_party_that_dies_midway_ends_the_others(monkeypatch):
         assert "lab: stopped: out of memory" in str(outcomes[survivor])
 
 
-class Tampering(LocalChannel):
-    """A party whose outgoing messages are changed on their way."""
+class Tampering(Channel):
+    """A party's channel that changes outgoing messages on their way."""
 
-    tamper = None
+    def __init__(self, inner, tamper):
+        super().__init__(inner.name, inner.peers, inner.run)
+        self._inner, self._tamper = inner, tamper
 
     def _deliver(self, to, message):
-        super()._deliver(to, self.tamper(message))
+        message = self._tamper(message)
+        self._inner.send(to, message.kind, message.step, message.tensors, message.meta)
+
+    def _receive(self, frm, kind, step):
+        return self._inner.recv(frm, kind, step)
+
+    def abort(self, reason, culprit=None):
+        self._inner.abort(reason, culprit)
+
+    def close(self):
+        self._inner.close()
 
 
 def tampered(kind, change):
@@ -233,8 +246,7 @@ def swap_marks(mask):
 )
 def test_a_peer_that_sends_nonsense_is_named(kind, change, reason):
     channels = local_channels(("clinic", "lab"))
-    channels["lab"] = Tampering(channels["lab"]._hub, "lab")
-    channels["lab"].tamper = tampered(kind, change)
+    channels["lab"] = Tampering(channels["lab"], tampered(kind, change))
     options = {"active": "clinic", "order": ("clinic", "lab")}
     outcomes = run_each(channels, {"clinic": [1, 2, 3, 4], "lab": [3, 4, 5, 6]}, options)
     assert isinstance(outcomes["clinic"], AlignmentError)
@@ -246,8 +258,8 @@ def test_a_peer_that_sends_nonsense_is_named(kind, change, reason):
 )
 def test_impossible_positions_from_the_active_party_are_refused(change):
     channels = local_channels(("clinic", "lab"))
-    channels["clinic"] = Tampering(channels["clinic"]._hub, "clinic")
-    channels["clinic"].tamper = tampered("align.positions", lambda x: x if isinstance(x, dict) else change(x))
+    tamper = tampered("align.positions", lambda content: content if isinstance(content, dict) else change(content))
+    channels["clinic"] = Tampering(channels["clinic"], tamper)
     options = {"active": "clinic", "order": ("clinic", "lab"), "policy": "impute"}
     outcomes = run_each(channels, {"clinic": [1, 2, 3, 4], "lab": [3, 4, 5, 6]}, options)
     assert "clinic: sent positions that cannot be" in str(outcomes["lab"])

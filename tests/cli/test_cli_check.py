@@ -58,22 +58,24 @@ class Study:
             context.verify_mode = ssl.CERT_REQUIRED
         with ExitStack() as stack:
             listener = stack.enter_context(socket.create_server(("127.0.0.1", port)))
-            server = threading.Thread(target=answer_once, args=(listener, context))
+            server = threading.Thread(target=answer_until_closed, args=(listener, context))
             server.start()
             stack.callback(server.join)
+            stack.callback(listener.shutdown, socket.SHUT_RDWR)
             yield
 
 
-def answer_once(listener, context):
-    listener.settimeout(10)
-    line, _ = listener.accept()
-    with line:
+def answer_until_closed(listener, context):
+    while True:
+        try:
+            line, _ = listener.accept()
+        except OSError:
+            return
         line.settimeout(10)
         try:
-            if context is None:
-                line.sendall(b"SSH-2.0-something\r\n")
-            else:
+            if context is not None:
                 line = context.wrap_socket(line, server_side=True)
+            line.sendall(b"a first byte, as every gRPC listener sends")
             line.recv(1)
         except OSError:
             pass  # the caller turned away, as it should
@@ -218,13 +220,13 @@ def test_a_peer_that_is_who_it_should_be(study):
 
 def test_a_peer_with_the_certificate_of_another_party(study):
     with study.peer(study.folder / "lab"):
-        assert "not accepted" in only(study.check(network=True)).what
+        assert "that of another party" in only(study.check(network=True)).what
 
 
 def test_a_peer_with_a_certificate_of_another_authority(study):
     make_kit(Authority.create(), "clinic", study.folder / "foreign")
     with study.peer(study.folder / "foreign"):
-        assert "not accepted" in only(study.check(network=True)).what
+        assert "unknown CA" in only(study.check(network=True)).what
 
 
 def test_a_peer_whose_fingerprint_is_not_the_expected_one(study):
@@ -234,9 +236,19 @@ def test_a_peer_whose_fingerprint_is_not_the_expected_one(study):
         assert "fingerprint" in only(study.check(network=True)).what
 
 
+def test_a_peer_that_does_not_accept_our_certificate(study):
+    """It trusts another authority, so it would turn us away in the middle of the start."""
+    foreign = study.folder / "foreign"
+    make_kit(Authority.create(), "clinic", foreign)
+    for file in ("certificate.pem", "key.pem"):
+        (foreign / file).write_bytes((study.folder / "clinic" / file).read_bytes())
+    with study.peer(foreign):
+        assert only(study.check(network=True)).severity == "problem"
+
+
 def test_something_else_that_listens_there(study):
     with study.peer(None):
-        assert "does not speak TLS" in only(study.check(network=True)).what
+        assert "no mutual TLS" in only(study.check(network=True)).what
 
 
 def test_without_own_keys_a_peer_is_still_tried(study):

@@ -235,3 +235,16 @@ def test_a_damaged_model_folder_is_named(federation, tmp_path):
         Part.load(tmp_path / "insurer")
     with pytest.raises(RunError, match="no saved model"):
         co.load(tmp_path / "nowhere")
+
+
+def test_a_validation_loss_that_explodes_is_said_so(federation):
+    with pytest.raises(RunError, match="no number"):
+        co.train(federation, progress=False, patience=2, optimizer={"learning_rate": 1e20}, **QUICK)
+
+
+def test_imputed_alignment_is_the_same_every_time():
+    table = frame(100)
+    frames = {"clinic": table[["age", "outcome"]], "lab": table[["glucose"]].sample(frac=0.5, random_state=0)}
+    federation = co.Federation.from_frames(frames, label=("clinic", "outcome"))
+    first, again = co.align(federation, "impute"), co.align(federation, "impute")
+    assert all((first.rows[party] == again.rows[party]).all() for party in first.rows)

@@ -22,6 +22,7 @@ def register(app: typer.Typer) -> None:
 def align(
     federation: Annotated[Path, typer.Argument(help="The federation file.")],
     party: Annotated[list[Path], typer.Option(help="One party file: over the network. All of them: in one process.")],
+    wait: Annotated[float, typer.Option(min=1, help="Seconds to wait for the other parties to start.")] = 300.0,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
 ) -> None:
     """Align the parties' records by private set intersection and say how many they share."""
@@ -41,7 +42,7 @@ def align(
         place = Place.read(federation, party[0])
         own, _ = place.records()
         agreed = place.agreement
-        with place.connect(".align") as channel:
+        with place.connect(".align", wait) as channel:
             alignment = align_over(
                 channel, own.ids, active=agreed.active, order=agreed.parties, policy=agreed.task.missing
             )

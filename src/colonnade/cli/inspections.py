@@ -3,19 +3,16 @@
 from __future__ import annotations
 
 import socket
-import ssl
 from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
-from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
-from cryptography import x509
-
-from colonnade.errors import AuthenticationError, ConfigError
-from colonnade.federation.files import FederationFile, PartyEntry, PartyFile, split_address
+from colonnade.errors import AuthenticationError, ConfigError, WireError
+from colonnade.federation.files import FederationFile, PartyEntry, PartyFile
 from colonnade.federation.problems import Problem
-from colonnade.wire.tls import Credentials, certificate_name, check_identity, read_certificate
+from colonnade.wire.preflight import Peer, check_peer, describe, split_address
+from colonnade.wire.tls import Credentials, check_identity, read_certificate
 
 PATIENCE = 3.0
 """Seconds that a peer has to answer."""
@@ -61,60 +58,39 @@ def inspect_credentials(federation: FederationFile, party: PartyFile, path: Path
 
 def inspect_peers(federation: FederationFile, party: PartyFile, path: Path) -> Iterable[Problem]:
     """Try every other party at once: can it be reached, and is it who it should be?"""
-    caller = _Caller(path, _tls_context(party))
+    credentials = _own_credentials(party)
     peers = {name: entry for name, entry in federation.parties.items() if name != party.party}
     with ThreadPoolExecutor(len(peers)) as pool:
-        found = pool.map(caller.try_peer, peers, peers.values())
+        found = pool.map(partial(_try_peer, path, credentials), peers, peers.values())
     return [problem for problem in found if problem is not None]
 
 
-def _tls_context(party: PartyFile) -> ssl.SSLContext | None:
-    """Return what a call needs, None if the own keys are not in order, which `inspect_credentials` tells."""
-    files = party.credentials
-    with suppress(ConfigError, AuthenticationError, ssl.SSLError):
-        if files is not None:
-            Credentials(files.ca, files.certificate, files.key).load(party.party)
-            context = ssl.create_default_context(cafile=str(files.ca))
-            context.load_cert_chain(files.certificate, files.key)
-            context.set_alpn_protocols(["h2"])
-            return context
-    return None
-
-
-@dataclass(frozen=True)
-class _Caller:
-    path: Path
-    context: ssl.SSLContext | None
-
-    def try_peer(self, peer: str, entry: PartyEntry) -> Problem | None:
-        try:
-            line = socket.create_connection(split_address(entry.address), timeout=PATIENCE)
-        except ConnectionRefusedError:
-            what = f"nobody listens at {entry.address} yet"
-            return Problem(what, self.path, f"peer {peer}", "it may not have started", severity="note")
-        except socket.gaierror:
-            return self._problem(peer, f"no host is known by the name in {entry.address}", "check its address")
-        except OSError as error:
-            why = "no answer" if isinstance(error, TimeoutError) else error.strerror
-            return self._problem(
-                peer, f"{entry.address} cannot be reached: {why}", "check its address and the firewall"
-            )
-        with line:
-            return None if self.context is None else self._identify(line, self.context, peer, entry)
-
-    def _identify(self, line: socket.socket, context: ssl.SSLContext, peer: str, entry: PartyEntry) -> Problem | None:
-        try:
-            with context.wrap_socket(line, server_hostname=certificate_name(peer)) as secured:
-                certificate = secured.getpeercert(binary_form=True) or b""
-            check_identity(x509.load_der_x509_certificate(certificate), peer, entry.fingerprint)
-        except ssl.SSLCertVerificationError as error:
-            what = f"its certificate is not accepted: {error.verify_message}"
-            return self._problem(peer, what, "ask the party which certificate it uses")
-        except AuthenticationError as error:
-            return self._problem(peer, error.what, error.remedy or "")
-        except (OSError, ValueError):
-            return self._problem(peer, f"what listens at {entry.address} does not speak TLS", "check its address")
+def _own_credentials(party: PartyFile) -> Credentials | None:
+    """Return the keys to call with, None if they are not in order, which `inspect_credentials` tells."""
+    if party.credentials is None:
         return None
+    files = Credentials(party.credentials.ca, party.credentials.certificate, party.credentials.key)
+    try:
+        files.load(party.party)
+    except (ConfigError, AuthenticationError):
+        return None
+    return files
 
-    def _problem(self, peer: str, what: str, remedy: str) -> Problem:
-        return Problem(what, self.path, f"peer {peer}", remedy)
+
+def _try_peer(path: Path, credentials: Credentials | None, name: str, entry: PartyEntry) -> Problem | None:
+    field = f"peer {name}"
+    try:
+        socket.create_connection(split_address(entry.address), timeout=PATIENCE).close()
+        if credentials is not None:
+            check_peer(name, Peer(entry.address, entry.fingerprint), credentials, PATIENCE)
+    except ConnectionRefusedError:
+        remedy = "it may not have started"
+        return Problem(f"nobody listens at {entry.address} yet", path, field, remedy, severity="note")
+    except socket.gaierror:
+        return Problem(f"no host is known by the name in {entry.address}", path, field, "check its address")
+    except OSError as error:
+        what = f"{entry.address} cannot be reached: {describe(error)}"
+        return Problem(what, path, field, "check its address and the firewall")
+    except WireError as error:
+        return Problem(error.what, path, field, error.remedy or "")
+    return None

@@ -21,6 +21,7 @@ def join(
     party: Annotated[Path, typer.Option(help="This party's own file.")],
     run: Annotated[str | None, typer.Option(help="Name of the run, the same at every party.")] = None,
     resume: Annotated[bool, typer.Option("--resume", help="Go on from the last step that all parties hold.")] = False,
+    wait: Annotated[float, typer.Option(min=1, help="Seconds to wait for the other parties to start.")] = 300.0,
     as_json: Annotated[bool, typer.Option("--json", help="Progress and result as JSON lines.")] = False,
 ) -> None:
     """Align, train and test with the other parties over mutual TLS."""
@@ -30,7 +31,7 @@ def join(
 
     place = Place.read(federation, party, run)
     with make_progress("json" if as_json else "auto") as progress:
-        part = take_part(place, progress, resume)
+        part = take_part(place, progress, resume, wait)
     folder = place.party.runs / place.run_name
     if as_json:
         typer.echo(

@@ -31,6 +31,7 @@ def predict(
     missing: Annotated[
         Missing | None, typer.Option(help="What if a party can't give an upload; the usual is to refuse.")
     ] = None,
+    wait: Annotated[float, typer.Option(min=1, help="Seconds to wait for a party that does not answer.")] = 60.0,
     out: Annotated[Path, typer.Option(help="CSV file for the answers.")] = Path("predictions.csv"),
 ) -> None:
     """Predict. At a passive party over the network: upload what the active party's records need."""
@@ -41,7 +42,7 @@ def predict(
             raise ConfigError("no records to answer for", where="--data", remedy="name a table")
         answer: Prediction | None = _from_saved(model, data, id_column, missing or "refuse")
     else:
-        answer = _over_network(model, party, run, data, missing)
+        answer = _over_network(model, party, run, data, missing, wait)
     if answer is not None:
         _write(answer, out)
 
@@ -55,7 +56,7 @@ def _from_saved(folder: Path, data: Path, id_column: str | None, missing: Missin
 
 
 def _over_network(
-    federation: Path, party: Path, run: str | None, data: Path | None, missing: Missing | None
+    federation: Path, party: Path, run: str | None, data: Path | None, missing: Missing | None, wait: float
 ) -> Prediction | None:
     from colonnade.learn.answer import ask, serve
     from colonnade.learn.join import Place
@@ -64,7 +65,7 @@ def _over_network(
     place = Place.read(federation, party, run)
     part = Part.load(place.party.runs / place.run_name / "model", place.device)
     records, _ = place.records(data, labelled=False)
-    with place.connect(".predict") as channel:
+    with place.connect(".predict", wait) as channel:
         if place.is_active:
             return ask(channel, place.agreement, part, records, missing or place.party.missing_party)
         count = serve(channel, place.agreement, part, records)

@@ -180,16 +180,6 @@ def read_party(path: Path | str) -> PartyFile:
     return read_model(path, PartyFile, _party_relations)
 
 
-def split_address(address: str) -> tuple[str, int]:
-    """Return host and port.
-
-    >>> split_address("[::1]:7101")
-    ('::1', 7101)
-    """
-    host, _, port = address.rpartition(":")
-    return host.strip("[]"), int(port)
-
-
 def federation_digest(federation: FederationFile) -> str:
     """Return what parties compare at the start of a run: the same for files that mean the same, else different."""
     content = federation.model_dump(mode="json") | {"order": list(federation.parties)}

@@ -22,7 +22,7 @@ class NetworkSettings(Settings):
         family: `mlp` for tables; `mnist_net`, `resnet18`, `resnet34` for images.
         cut: how many modules stay at the passive parties; None takes the family's usual cut.
         hidden: widths of the hidden layers of an `mlp`.
-        join: how the active party joins uploads: `width` lays feature maps side by side, `features` concatenates vectors.
+        join: how uploads are joined: `width` lays feature maps side by side, `features` concatenates vectors.
     """
 
     family: Literal["mlp", "mnist_net", "resnet18", "resnet34"] = "mlp"

@@ -15,7 +15,7 @@ from torch import Tensor
 from colonnade.data.batches import Positions
 from colonnade.data.preparation import LabelPreparation
 from colonnade.data.split import TRAIN, assign_split, split_from_column
-from colonnade.errors import ConfigError, DataError, RefusedError
+from colonnade.errors import ConfigError, DataError, RefusedError, RunError
 from colonnade.learn.agreement import Agreement
 from colonnade.learn.checkpoint import named, under
 from colonnade.learn.part import Part, TopPart
@@ -113,6 +113,9 @@ class Active(Role):
         row: dict[str, float] = {"epoch": epoch, "train_loss": float(np.mean(self._epoch_losses or [math.nan]))}
         self._epoch_losses.clear()
         validation = self._evaluate("evaluate", self.timetable.validation_batches(epoch))
+        if self.task.patience is not None and not math.isfinite(validation.get("loss", math.nan)):
+            remedy = "lower optimizer.learning_rate, or give the split some validation records"
+            raise RunError("the validation loss is no number", where=f"epoch {epoch}", remedy=remedy)
         row |= {f"validation_{name}": value for name, value in validation.items()}
         best = bool(validation) and validation["loss"] < self.course.best_loss
         if best:

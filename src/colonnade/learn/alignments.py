@@ -50,7 +50,7 @@ def align_for_run(channel: Channel, agreement: Agreement, records: Records, run:
         active=agreement.active,
         order=agreement.parties,
         policy=agreement.task.missing,
-        secret=_secret(run.path) if channel.name == agreement.active else None,
+        secret=_secret(run.path.parent) if channel.name == agreement.active else None,
     )
     _write(run.path, alignment, str(fresh))
     return alignment
@@ -73,9 +73,11 @@ def _write(folder: Path, alignment: Alignment, token: str) -> None:
 
 
 def _secret(folder: Path) -> bytes:
-    """Return the run's own secret, made on first use: the same order of records again after a crash."""
+    """Return the secret of this party's runs, made on first use: the same records give the same order again."""
     path = folder / "alignment.secret"
     if not path.exists():
-        path.touch(mode=0o600)
-        path.write_bytes(secrets.token_bytes(32))
+        partial = path.with_suffix(".partial")
+        partial.touch(mode=0o600)
+        partial.write_bytes(secrets.token_bytes(32))
+        partial.replace(path)
     return path.read_bytes()

@@ -78,6 +78,9 @@ class Place:
         frame = read_table(where, data.id_column)
         if split is not None and split not in frame:
             raise DataError(f"no column '{split}'", where=str(where), remedy=nearest(split, map(str, frame.columns)))
+        if not self.is_active and data.columns is None and self.federation.label in frame.columns:
+            remedy = "a passive party has no labels: drop the column, or list data.columns"
+            raise DataError(f"holds the label column '{self.federation.label}'", where=str(where), remedy=remedy)
         aside = [column for column in (split, None if labelled else self.federation.label) if column in frame.columns]
         kept = frame.drop(columns=[column for column in aside if column is not None])
         records = Records.from_frame(
@@ -85,10 +88,11 @@ class Place:
         )
         return records, frame[split] if split else None
 
-    def connect(self, purpose: str = "") -> Channel:
-        """Open the channel to all other parties; mutual TLS, always."""
+    def connect(self, purpose: str, wait: float) -> Channel:
+        """Open the channel to all other parties, which may take `wait` seconds to appear; mutual TLS, always."""
         from colonnade.wire.deadline import Deadline
-        from colonnade.wire.network import NetworkChannel, Peer
+        from colonnade.wire.network import NetworkChannel
+        from colonnade.wire.preflight import Peer
         from colonnade.wire.tls import Credentials
 
         mine = self.party
@@ -102,20 +106,20 @@ class Place:
             self.name,
             {name: peer for name, peer in peers.items() if name != self.name},
             run=self.run_name + purpose,
-            credentials=Credentials.load(mine.credentials.ca, mine.credentials.certificate, mine.credentials.key),
+            credentials=Credentials(mine.credentials.ca, mine.credentials.certificate, mine.credentials.key),
             listen=mine.listen or peers[self.name].address,
             allowed={name: agreement.allowed_kinds(name) for name in agreement.parties if name != self.name},
-            deadline=Deadline(heartbeat=self.federation.heartbeat),
+            deadline=Deadline(connect=wait, heartbeat=self.federation.heartbeat),
             order=agreement.parties,
         )
 
 
-def join(place: Place, progress: Progress, resume: bool = False) -> Part:
+def join(place: Place, progress: Progress, resume: bool = False, wait: float = 300.0) -> Part:
     """Align, train, and keep this party's part of the model in its run folder."""
     records, split = place.records()
     defense = make_defense(place.party.defense.name, **place.party.defense.strength)
     device = place.device
-    with _run_folder(place, resume) as run, place.connect() as channel:
+    with _run_folder(place, resume) as run, place.connect("", wait) as channel:
         channel.observe(run.ledger.record)
         alignment = align_for_run(channel, place.agreement, records, run, resume)
         seat = Seat(place.name, records, alignment, defense, device, run, resume, split)

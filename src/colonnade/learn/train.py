@@ -82,16 +82,20 @@ def train(
                 resume,
                 federation.split if party == agreed.active else None,
             )
-            roles[party] = partial(take_part, agreement=agreed, seat=seat, progress=bar, curious=curious)
+            roles[party] = partial(_live, agreement=agreed, seat=seat, progress=bar, curious=curious)
         return VerticalModel(agreed, run_together(roles, agreed.run))
+
+
+def _live(channel: Channel, agreement: Agreement, seat: Seat, progress: Progress, curious: Curious | None) -> Part:
+    if seat.run:
+        channel.observe(seat.run.ledger.record)
+    return take_part(channel, agreement, seat, progress, curious)
 
 
 def take_part(
     channel: Channel, agreement: Agreement, seat: Seat, progress: Progress, curious: Curious | None = None
 ) -> Part:
-    """Live one party's training run over `channel`, keep its ledger and its part of the model."""
-    if seat.run:
-        channel.observe(seat.run.ledger.record)
+    """Live one party's training run over `channel`; with a run folder, keep its part of the model there."""
     if seat.party == agreement.active:
         part = Active(channel, agreement, seat, progress, curious).run()
     else:

@@ -110,7 +110,11 @@ class Listener:
         except (FrameError, TimeoutError, TypeError):
             return
         certificate = x509.load_pem_x509_certificate(context.auth_context()["x509_pem_cert"][0])
-        denied = self._judge(hello, certificate)
+        denied: Denied | None
+        if hello.name in self._links:
+            denied = self._judge(hello, certificate)
+        else:
+            denied = Denied("authentication", f"'{hello.name}' is not expected to dial '{self._identity.name}'")
         if denied is not None:
             await context.write(pack_words(PacketKind.DENIED, denied))
             return
@@ -120,9 +124,7 @@ class Listener:
         await link.run(context)
 
     def _judge(self, hello: Hello, certificate: x509.Certificate) -> Denied | None:
-        link = self._links.get(hello.name)
-        if link is None:
-            return Denied("authentication", f"'{hello.name}' is not expected to dial '{self._identity.name}'")
+        link = self._links[hello.name]
         try:
             check_identity(certificate, hello.name, self._peers[hello.name].fingerprint)
         except AuthenticationError as error:

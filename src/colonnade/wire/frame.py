@@ -9,10 +9,10 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from math import prod
-from typing import Any, NoReturn
+from typing import Any, Literal, NamedTuple, NoReturn
 
 import numpy as np
 
@@ -26,8 +26,10 @@ DTYPES: Mapping[str, np.dtype[Any]] = {
         "U64": "<u8", "U32": "<u4", "U16": "<u2", "U8": "u1", "BOOL": "?",
     }.items()
 }  # fmt: skip
-_NAMES = {dtype: name for name, dtype in DTYPES.items()}
-_ENVELOPE = ("run", "sender", "kind", "step", "sequence", "meta")
+_BOTH_ORDERS: tuple[Literal["<", ">"], ...] = ("<", ">")
+_NAMES = {dtype.newbyteorder(order): name for name, dtype in DTYPES.items() for order in _BOTH_ORDERS}
+_ENVELOPE = {"run", "sender", "kind", "step", "sequence", "meta"}
+_ENTRY = {"dtype", "shape", "data_offsets"}
 _WHOLE = re.compile(r"0|[1-9][0-9]{0,15}", re.ASCII)
 _PREFIX = 8
 LARGEST_STEP = 10**15
@@ -44,21 +46,23 @@ class Limits:
     name_length: int = 256
 
 
-@dataclass(frozen=True)
-class Frame:
+class Frame(NamedTuple):
     """One encoded message: buffers that lie one behind the other on the wire; arrays are not copied."""
 
     buffers: tuple[memoryview, ...]
     size: int
 
-    def parts(self, start: int, count: int) -> Iterator[memoryview]:
-        """Yield views that together are bytes `start` to `start + count` of the frame."""
-        stop, at = start + count, 0
+    def parts(self, start: int, length: int) -> Sequence[memoryview]:
+        """Return views that together are bytes `start` to `start + length` of the frame."""
+        if length == self.size:
+            return self.buffers
+        stop, at, views = start + length, 0, []
         for buffer in self.buffers:
             low, high = max(start - at, 0), min(stop - at, len(buffer))
             if low < high:
-                yield buffer[low:high]
+                views.append(buffer[low:high])
             at += len(buffer)
+        return views
 
     def tobytes(self) -> bytes:
         """Return the whole frame as one copy."""
@@ -79,7 +83,7 @@ def check_message(message: Message, limits: Limits) -> None:
         _check_name(name, "tensor name", limits)
         if name == "__metadata__":
             raise FrameError("a tensor may not be called '__metadata__'", where=message.kind)
-        if not isinstance(tensor, np.ndarray | np.generic) or tensor.dtype.newbyteorder("<") not in _NAMES:
+        if not isinstance(tensor, np.ndarray | np.generic) or tensor.dtype not in _NAMES:
             what = getattr(tensor, "dtype", type(tensor).__name__)
             raise FrameError(f"tensor '{name}' is {what}, not a numpy array of {', '.join(DTYPES)}", where=message.kind)
         if not _fits(tensor.shape, tensor.itemsize, limits):
@@ -88,8 +92,10 @@ def check_message(message: Message, limits: Limits) -> None:
 
 def encode_meta(meta: Mapping[str, Any], limits: Limits) -> str:
     """Return `meta` as JSON text; non-finite floats are kept, anything that is not JSON is a `FrameError`."""
+    if not meta:
+        return "{}"
     try:
-        text = json.dumps(dict(meta), ensure_ascii=False, separators=(",", ":"))
+        text = _ENCODER.encode(dict(meta))
         size = len(text.encode())
     except (TypeError, ValueError, RecursionError) as error:
         raise FrameError(f"meta must be JSON: {error}", remedy="send arrays as tensors") from None
@@ -100,7 +106,9 @@ def encode_meta(meta: Mapping[str, Any], limits: Limits) -> str:
 
 def decode_meta(text: str) -> dict[str, Any]:
     """Return the values of a message from their JSON text."""
-    meta = _load(text, {})
+    if text == "{}":
+        return {}
+    meta = _load(text, _META)
     if not isinstance(meta, dict):
         raise FrameError("meta is not a JSON object")
     return meta
@@ -111,17 +119,16 @@ def encode(message: Message, sequence: int = 0, limits: Limits = Limits()) -> Fr
     check_message(message, limits)
     arrays = {name: _wire_order(tensor) for name, tensor in message.tensors.items()}
     # Wide items first: then every buffer is aligned for its dtype, and the reader need not copy either.
-    order = sorted(arrays, key=lambda name: -arrays[name].itemsize)
+    order = sorted(arrays, key=lambda name: -arrays[name].itemsize) if len(arrays) > 1 else list(arrays)
     offsets, at = {}, 0
     for name in order:
         offsets[name] = (at, at := at + arrays[name].nbytes)
-    values = (message.run, message.sender, message.kind, str(message.step), str(sequence))
-    header: dict[str, Any] = {
-        "__metadata__": dict(zip(_ENVELOPE, (*values, encode_meta(message.meta, limits)), strict=True))
-    }
+    envelope = {"run": message.run, "sender": message.sender, "kind": message.kind, "step": str(message.step)}
+    envelope |= {"sequence": str(sequence), "meta": encode_meta(message.meta, limits)}
+    header: dict[str, Any] = {"__metadata__": envelope}
     for name, array in arrays.items():
         header[name] = {"dtype": _NAMES[array.dtype], "shape": array.shape, "data_offsets": offsets[name]}
-    text = json.dumps(header, ensure_ascii=False, separators=(",", ":")).encode()
+    text = _ENCODER.encode(header).encode()
     text += b" " * (-len(text) % _PREFIX)
     size = _PREFIX + len(text) + at
     if len(text) > limits.header_bytes or size > limits.frame_bytes:
@@ -130,59 +137,54 @@ def encode(message: Message, sequence: int = 0, limits: Limits = Limits()) -> Fr
     return Frame((head, *(_bytes_of(arrays[name]).data for name in order)), size)
 
 
-def decode(frame: Array | bytes | bytearray, limits: Limits = Limits()) -> tuple[Message, int]:  # noqa: B008
-    """Turn a frame into its message and sequence number; the arrays are views of `frame`.
+def decode(frame: memoryview | bytes, limits: Limits = Limits()) -> tuple[Message, int]:  # noqa: B008
+    """Turn a frame into its message and sequence number; the arrays are views of `frame`, and read-only.
 
     Raises:
         FrameError: whatever is wrong with the bytes.
     """
-    data = np.frombuffer(frame, dtype=np.uint8)
+    data = memoryview(frame).toreadonly()
     if len(data) > limits.frame_bytes:
         raise FrameError(f"a frame of {len(data)} bytes is larger than {limits.frame_bytes}")
     header, start = _header(data, limits)
-    envelope = _envelope(header.pop("__metadata__", None), limits)
+    run, sender, kind, step, sequence, meta = _envelope(header.pop("__metadata__", None), limits)
     if len(header) > limits.tensors:
         raise FrameError(f"{len(header)} tensors are more than {limits.tensors}")
-    tensors, spans = {}, []
-    for name, entry in header.items():
-        _check_name(name, "tensor name", limits)
-        dtype, shape, begin, end = _entry(name, entry, limits)
-        spans.append((begin, end))
-        if end > len(data) - start:
-            raise FrameError(f"truncated: tensor '{name}' ends behind the frame")
-        tensors[name] = _view(name, data[start + begin : start + end], dtype, shape)
-    _check_spans(spans, len(data) - start)
-    run, sender, kind, step, sequence, meta = envelope
+    entries = {name: _entry(name, found, limits) for name, found in header.items()}
+    _check_spans([(begin, end) for _, _, begin, end in entries.values()], len(data) - start)
+    tensors = {
+        name: _view(name, data, dtype, shape, start + begin) for name, (dtype, shape, begin, _) in entries.items()
+    }
     return Message(run, sender, kind, step, tensors, meta), sequence
 
 
-def _header(data: Array, limits: Limits) -> tuple[dict[str, Any], int]:
+def _header(data: memoryview, limits: Limits) -> tuple[dict[str, Any], int]:
     if len(data) < _PREFIX:
         raise FrameError(f"truncated: {len(data)} bytes are no frame")
-    length = int.from_bytes(data[:_PREFIX].tobytes(), "little")
+    length = int.from_bytes(data[:_PREFIX], "little")
     if length > limits.header_bytes:
         raise FrameError(f"a header of {length} bytes is larger than {limits.header_bytes}")
     start = _PREFIX + length
     if start > len(data):
         raise FrameError(f"truncated: the header needs {length} bytes, {len(data) - _PREFIX} are there")
-    raw = data[_PREFIX:start].tobytes()
+    raw = bytes(data[_PREFIX:start])
     if not raw.startswith(b"{"):
         raise FrameError("the header does not start with '{'")
     try:
         text = raw.decode()
     except UnicodeDecodeError:
         raise FrameError("the header is not UTF-8") from None
-    header = _load(text, {"parse_int": _whole, "parse_float": _refuse_number, "parse_constant": _refuse_number})
+    header = _load(text, _HEADER)
     if not isinstance(header, dict):
         raise FrameError("the header is not a JSON object")
     return header, start
 
 
-def _load(text: str, hooks: dict[str, Any]) -> Any:
+def _load(text: str, decoder: json.JSONDecoder) -> Any:
     try:
-        value = json.loads(text, object_pairs_hook=_without_duplicates, **hooks)
+        value = decoder.decode(text)
         if "\\u" in text:  # an escape may hide half a surrogate pair, which is no text
-            json.dumps(value, ensure_ascii=False).encode()
+            _ENCODER.encode(value).encode()
     except (ValueError, RecursionError) as error:
         raise FrameError(f"bad JSON: {error}") from None
     return value
@@ -205,23 +207,37 @@ def _refuse_number(digits: str) -> NoReturn:
     raise FrameError("bad JSON: a number in the header is not whole")
 
 
+_ENCODER = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"))
+_META = json.JSONDecoder(object_pairs_hook=_without_duplicates)
+_HEADER = json.JSONDecoder(
+    object_pairs_hook=_without_duplicates,
+    parse_int=_whole,
+    parse_float=_refuse_number,
+    parse_constant=_refuse_number,
+)
+
+
 def _envelope(found: object, limits: Limits) -> tuple[str, str, str, int, int, dict[str, Any]]:
-    if not isinstance(found, dict) or set(found) != set(_ENVELOPE):
-        raise FrameError(f"the envelope must have exactly {', '.join(_ENVELOPE)}")
-    values = [found[name] for name in _ENVELOPE]
-    if not all(isinstance(value, str) for value in values):
-        raise FrameError("the envelope must hold text")
-    for name in ("run", "sender", "kind"):
-        _check_name(found[name], name, limits)
-    for name in ("step", "sequence"):
-        if not _WHOLE.fullmatch(found[name]) or int(found[name]) > LARGEST_STEP:
-            raise FrameError(f"{name} is not a whole number")
-    run, sender, kind, step, sequence, meta = values
-    return run, sender, kind, int(step), int(sequence), decode_meta(meta)
+    if not isinstance(found, dict) or found.keys() != _ENVELOPE:
+        raise FrameError(f"the envelope must have exactly {', '.join(sorted(_ENVELOPE))}")
+    run, sender, kind, meta = found["run"], found["sender"], found["kind"], found["meta"]
+    _check_name(run, "run", limits)
+    _check_name(sender, "sender", limits)
+    _check_name(kind, "kind", limits)
+    if not isinstance(meta, str):
+        raise FrameError("meta is not text")
+    return run, sender, kind, _count(found["step"], "step"), _count(found["sequence"], "sequence"), decode_meta(meta)
+
+
+def _count(found: object, what: str) -> int:
+    if not isinstance(found, str) or not _WHOLE.fullmatch(found) or int(found) > LARGEST_STEP:
+        raise FrameError(f"{what} is not a whole number")
+    return int(found)
 
 
 def _entry(name: str, entry: object, limits: Limits) -> tuple[np.dtype[Any], tuple[int, ...], int, int]:
-    if not isinstance(entry, dict) or set(entry) != {"dtype", "shape", "data_offsets"}:
+    _check_name(name, "tensor name", limits)
+    if not isinstance(entry, dict) or entry.keys() != _ENTRY:
         raise FrameError(f"tensor '{name}' must have exactly dtype, shape, data_offsets")
     dtype = DTYPES.get(entry["dtype"]) if isinstance(entry["dtype"], str) else None
     if dtype is None:
@@ -237,10 +253,13 @@ def _entry(name: str, entry: object, limits: Limits) -> tuple[np.dtype[Any], tup
     return dtype, tuple(shape), begin, end
 
 
-def _view(name: str, raw: Array, dtype: np.dtype[Any], shape: tuple[int, ...]) -> Array:
-    if dtype == np.bool_ and raw.size and raw.max() > 1:
+def _view(name: str, data: memoryview, dtype: np.dtype[Any], shape: tuple[int, ...], at: int) -> Array:
+    count = prod(shape)
+    if not count:
+        return np.empty(shape, dtype)
+    if dtype == np.bool_ and np.frombuffer(data, np.uint8, count, at).max() > 1:
         raise FrameError(f"tensor '{name}' is BOOL and has bytes that are neither 0 nor 1")
-    array = raw.view(dtype).reshape(shape)
+    array = np.frombuffer(data, dtype, count, at).reshape(shape)
     return array if array.flags.aligned else array.copy()
 
 
@@ -250,17 +269,19 @@ def _check_spans(spans: list[tuple[int, int]], size: int) -> None:
         if begin != at:
             raise FrameError("tensors overlap" if begin < at else "there is a gap between tensors")
         at = end
-    if at != size:
+    if at > size:
+        raise FrameError(f"truncated: the tensors need {at} bytes, {size} are there")
+    if at < size:
         raise FrameError(f"{size - at} bytes behind the last tensor")
 
 
 def _are_whole(values: object) -> bool:
-    return isinstance(values, list) and all(type(value) is int for value in values)
+    return isinstance(values, list) and all([type(value) is int for value in values])  # noqa: C419  (quicker)
 
 
 def _fits(shape: tuple[int, ...], itemsize: int, limits: Limits) -> bool:
     # Zeros are left out: a shape such as (2**40, 0) has no bytes, and still nobody can work with it.
-    return len(shape) <= limits.rank and prod(n for n in shape if n) * itemsize <= limits.frame_bytes
+    return len(shape) <= limits.rank and prod([n for n in shape if n]) * itemsize <= limits.frame_bytes
 
 
 def _check_name(name: object, what: str, limits: Limits) -> None:
@@ -269,6 +290,8 @@ def _check_name(name: object, what: str, limits: Limits) -> None:
 
 
 def _wire_order(tensor: Array) -> Array:
+    if tensor.flags.c_contiguous and tensor.dtype.byteorder != ">" and isinstance(tensor, np.ndarray):
+        return tensor
     return np.asarray(tensor, dtype=tensor.dtype.newbyteorder("<"), order="C")
 
 

@@ -61,6 +61,7 @@ class Link:
         outbox: Outbox,
         limits: Limits,
         loop: asyncio.AbstractEventLoop,
+        *,
         on_stop: Callable[[Link, Stop], None],
         on_refusal: Callable[[Link, RefusedError], None],
     ) -> None:
@@ -184,7 +185,7 @@ class Link:
         frame = chunk.parcel.frame
         return pack(
             PacketKind.CHUNK if frame.size else PacketKind.GOODBYE,
-            frame.parts(chunk.offset, chunk.count),
+            frame.parts(chunk.offset, chunk.length),
             sequence=chunk.parcel.sequence,
             total=frame.size,
             offset=chunk.offset,

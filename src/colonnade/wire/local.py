@@ -63,7 +63,11 @@ class LocalChannel(Channel):
 
     def _receive(self, frm: str, kind: str, step: int) -> Message:
         self._check_peer(frm)
-        return self._inboxes[frm].take(kind, step)
+        try:
+            return self._inboxes[frm].take(kind, step)
+        except RefusedError as error:
+            self._fail_all(error)
+            raise
 
     def _check_peer(self, peer: str) -> None:
         if peer not in self._inboxes:

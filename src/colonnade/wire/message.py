@@ -6,7 +6,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-import numpy as np
 import numpy.typing as npt
 
 Array = npt.NDArray[Any]
@@ -35,4 +34,4 @@ class Message:
     @property
     def payload_bytes(self) -> int:
         """Bytes of all tensors together."""
-        return sum(np.asarray(tensor).nbytes for tensor in self.tensors.values())
+        return sum(tensor.nbytes for tensor in self.tensors.values())

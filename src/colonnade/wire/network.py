@@ -60,6 +60,7 @@ class NetworkChannel(Channel):
         peers: Mapping[str, Peer],
         run: str,
         credentials: Credentials,
+        *,
         order: Sequence[str],
         listen: str | None = None,
         allowed: Mapping[str, frozenset[str] | None] | None = None,
@@ -126,7 +127,7 @@ class NetworkChannel(Channel):
     def _link(self, peer: str, allowed: Mapping[str, frozenset[str] | None] | None) -> Link:
         rules = Rules(peer, self.run, allowed[peer] if allowed is not None else None, self.progress)
         inbox, outbox = Inbox(rules, self.deadline.reply), Outbox(peer, self.deadline.reply)
-        return Link(inbox, outbox, self.limits, wire_loop(), self._stopped_by, self._refuse)
+        return Link(inbox, outbox, self.limits, wire_loop(), on_stop=self._stopped_by, on_refusal=self._refuse)
 
     async def _open(self, listen: str | None, credentials: Credentials) -> None:
         verdicts = Verdicts(self._fail, self._refuse)
@@ -151,14 +152,9 @@ class NetworkChannel(Channel):
         """Give a peer up that does not come, or does not come back."""
         while not (link.over or link.left):
             await asyncio.sleep(self.deadline.heartbeat / 16)
-            away = wire_loop().time() - link.changed_at
-            if (
-                link.connected
-                or link.left
-                or away <= (self.deadline.heartbeat if link.incarnation else self.deadline.connect)
-            ):
-                continue
-            self._fail(link, self._absence(link))
+            patience = self.deadline.heartbeat if link.incarnation else self.deadline.connect
+            if not (link.connected or link.left) and wire_loop().time() - link.changed_at > patience:
+                self._fail(link, self._absence(link))
 
     def _absence(self, link: Link) -> WireError:
         problem = f" ({describe(link.problem)})" if link.problem is not None else ""
@@ -233,6 +229,6 @@ def _check(
         split_address(address)
     if after and listen is None:
         raise ConfigError(f"must listen: {', '.join(after)} will dial it", where=name)
-    for peer in peers if allowed is not None else ():
-        if peer not in allowed:
+    for peer in peers:
+        if allowed is not None and peer not in allowed:
             raise ConfigError("has no entry in the allowed kinds", where=peer)

@@ -6,28 +6,26 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from colonnade.errors import DeadlineError, WireError
 from colonnade.wire.frame import Frame
 from colonnade.wire.rules import Window
 
 
-@dataclass(frozen=True)
-class Parcel:
+class Parcel(NamedTuple):
     """One frame under way."""
 
     sequence: int
     frame: Frame
 
 
-@dataclass(frozen=True)
-class Chunk:
+class Chunk(NamedTuple):
     """A piece of a parcel, as it goes into one transport message."""
 
     parcel: Parcel
     offset: int
-    count: int
+    length: int
 
 
 class Outbox:
@@ -49,7 +47,9 @@ class Outbox:
         self._changed = threading.Condition()
 
     def put(self, make: Callable[[int], Frame], *, force: bool = False) -> bool:
-        """Take the frame that `make` returns for a sequence number, as soon as the peer has room for it (at once if `force`).
+        """Take the frame that `make` returns for a sequence number.
+
+        Waits until the peer has room for it, unless `force`.
 
         Returns:
             False if the peer has left in good order: then nobody will read the frame, and it is dropped.
@@ -57,7 +57,7 @@ class Outbox:
         with self._order:
             frame = make(self._next_sequence)
             with self._changed:
-                self._wait(lambda: force or self._closed or self._has_room(frame.size), "does not read what it is sent")
+                self._wait_for_room(frame.size, force)
                 if self._closed:
                     return False
                 self._parcels.append(Parcel(self._next_sequence, frame))
@@ -72,7 +72,7 @@ class Outbox:
                 return None
             parcel = self._parcels[self._cursor - self._parcels[0].sequence]
             chunk = Chunk(parcel, self._offset, min(size, parcel.frame.size - self._offset))
-            self._offset += chunk.count
+            self._offset += chunk.length
             if self._offset == parcel.frame.size:
                 self._cursor, self._offset = self._cursor + 1, 0
             return chunk
@@ -129,14 +129,14 @@ class Outbox:
         unread_bytes = self._sent_bytes - self._read_bytes
         return unread == 0 or (unread < self._window.messages and unread_bytes + size <= self._window.bytes)
 
-    def _wait(self, ready: Callable[[], bool], what: str) -> None:
-        deadline = time.monotonic() + self._patience
-        while True:
-            if self._failure is not None:
-                raise self._failure.with_traceback(None)
-            if ready():
-                return
+    def _wait_for_room(self, size: int, force: bool) -> None:
+        deadline: float | None = None
+        while self._failure is None and not (force or self._closed or self._has_room(size)):
+            deadline = deadline or time.monotonic() + self._patience
             remaining = deadline - time.monotonic()
             if remaining <= 0:
-                raise DeadlineError(f"{what}, waited {self._patience:g} s", where=self.peer)
+                what = f"does not read what it is sent, waited {self._patience:g} s"
+                raise DeadlineError(what, where=self.peer)
             self._changed.wait(remaining)
+        if self._failure is not None:
+            raise self._failure.with_traceback(None)

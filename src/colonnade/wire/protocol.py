@@ -10,7 +10,7 @@ import struct
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass
 from enum import IntEnum
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 
@@ -35,8 +35,7 @@ class PacketKind(IntEnum):
     STOP = 6
 
 
-@dataclass(frozen=True)
-class Confirmation:
+class Confirmation(NamedTuple):
     """How far the receiver is: frames before `arrived` are here, and so much was read by its role."""
 
     arrived: int = 0
@@ -44,8 +43,7 @@ class Confirmation:
     read_bytes: int = 0
 
 
-@dataclass(frozen=True)
-class Packet:
+class Packet(NamedTuple):
     """One packet; `sequence`, `total` and `offset` say where the body belongs, in a chunk."""
 
     kind: PacketKind
@@ -136,7 +134,7 @@ def read_words(packet: Packet, expected: type[Words]) -> Words:
     """
     try:
         found: dict[str, Any] = json.loads(bytes(packet.body[: _BODY_BYTES + 1]))
-        types = {name: type_name for name, type_name in expected.__annotations__.items()}
+        types: dict[str, str] = expected.__annotations__
         fits = set(found) == set(types) and all(type(found[name]).__name__ == types[name] for name in types)
     except (ValueError, RecursionError, TypeError):
         fits = False
@@ -160,7 +158,7 @@ class Assembly:
         self._buffer: Array | None = None
         self._filled = 0
 
-    def add(self, packet: Packet) -> Array | None:
+    def add(self, packet: Packet) -> memoryview | None:
         """Return the frame when `packet` completes it.
 
         Raises:
@@ -169,6 +167,8 @@ class Assembly:
         if packet.offset == 0:
             if packet.total > self._limit:
                 raise FrameError(f"oversize: a frame of {packet.total} bytes is larger than {self._limit}")
+            if packet.total == len(packet.body):
+                return packet.body
             # The pages are taken from the system only as they are filled, so a peer can't take memory by a big number.
             self._buffer, self._filled = np.empty(packet.total, dtype=np.uint8), 0
         buffer, end = self._buffer, packet.offset + len(packet.body)
@@ -179,4 +179,4 @@ class Assembly:
         if end < len(buffer):
             return None
         self._buffer = None
-        return buffer
+        return buffer.data

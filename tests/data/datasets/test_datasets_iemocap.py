@@ -93,7 +93,11 @@ def test_sequence_features_are_averaged_over_the_filled_time(tmp_path):
 
 @pytest.mark.parametrize(
     ("content", "problem"),
-    [({"train": {}}, "cannot be read: 'valid'"), ([1, 2], "cannot be read"), (dict.fromkeys(_PARTS, {}), "'labels'")],
+    [
+        ({"train": {}}, "cannot be read: 'valid'"),
+        ([1, 2], "cannot be read"),
+        ({part: {} for part in _PARTS}, "'labels'"),
+    ],
 )
 def test_a_sequence_file_of_another_build_is_refused(tmp_path, content, problem):
     (tmp_path / "iemocap_data.pkl").write_bytes(pickle.dumps(content))

@@ -1,0 +1,6 @@
+"""Real parties for the end-to-end tests."""
+
+import sys
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).parent))

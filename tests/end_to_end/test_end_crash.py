@@ -1,0 +1,55 @@
+"""A party dies: if these fail, somebody waits for ever, or a night's training is lost or silently changed."""
+
+import random
+
+import pytest
+from town import Town
+
+pytestmark = pytest.mark.slow
+
+KILLS = 4
+ROLES = ["clinic", "lab", "insurer"]
+
+
+@pytest.fixture(scope="module")
+def undisturbed(tmp_path_factory):
+    """Weights and number of messages of a run that nobody disturbed, by missing-record policy."""
+    found = {}
+    for policy in ("drop", "impute"):
+        town = crash_town(tmp_path_factory.mktemp(policy), policy)
+        town.start_all()
+        assert set(town.wait().values()) == {0}, [town.log(party) for party in town.parties]
+        found[policy] = town.weights(), {party: town.sent_messages(party) for party in town.parties}
+    return found
+
+
+def crash_town(folder, policy: str) -> Town:
+    town = Town(folder, 3, heartbeat=2.0, missing=policy, patience=3, optimizer={"schedule": "cosine"})
+    if policy == "impute":
+        town.write_table("lab", town.table.sample(frac=0.6, random_state=0).sort_index(), "lab.csv")
+        # The order of imputed records is the active party's secret: give all towns the same one.
+        secret = town.run_folder("clinic").parent / "alignment.secret"
+        secret.parent.mkdir(parents=True, exist_ok=True)
+        secret.write_bytes(bytes(32))
+    return town
+
+
+@pytest.mark.parametrize("policy", ["drop", "impute"])
+@pytest.mark.parametrize("victim", ROLES)
+def test_a_killed_party_is_named_and_the_resumed_run_ends_with_the_same_weights(tmp_path, undisturbed, victim, policy):
+    weights, messages = undisturbed[policy]
+    town = crash_town(tmp_path, policy)
+    rng = random.Random(f"{victim}/{policy}")
+    for _ in range(KILLS):
+        town.start_all("--resume", "--wait", "10")  # a victim killed before it was seen is waited for that long
+        before = town.sent_messages(victim)
+        town.wait_for_messages(victim, before + rng.randrange(messages[victim]))
+        town.kill(victim)
+        codes = town.wait(60)
+        for survivor in set(ROLES) - {victim}:
+            if codes[survivor] != 0:  # it may have been done already
+                assert codes[survivor] == 6, town.log(survivor)
+                assert victim in town.log(survivor).splitlines()[-1], town.log(survivor)
+    town.start_all("--resume")
+    assert set(town.wait().values()) == {0}, [town.log(party) for party in town.parties]
+    assert town.weights() == weights

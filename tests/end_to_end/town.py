@@ -1,0 +1,161 @@
+"""A small town of real parties: files on disk, keys, and one process per party over mutual TLS on this machine."""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import socket
+import sys
+import time
+from multiprocessing.context import ForkServerProcess
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import yaml
+
+from colonnade.wire.authority import Authority, make_kit
+
+SPAWN = multiprocessing.get_context("forkserver")
+SPAWN.set_forkserver_preload(["colonnade.learn.join", "colonnade.learn.answer", "colonnade.wire.network"])
+
+COLUMNS = {
+    "clinic": ["age", "pressure"],
+    "lab": ["glucose", "insulin"],
+    "insurer": ["claims", "city"],
+    "gym": ["visits"],
+    "bank": ["income"],
+}
+
+
+def records(count: int, seed: int = 0) -> pd.DataFrame:
+    rng = np.random.default_rng(seed)
+    names = [name for columns in COLUMNS.values() for name in columns]
+    table = pd.DataFrame({name: rng.normal(size=count) for name in names}, index=[f"p{i:04d}" for i in range(count)])
+    table["city"] = rng.choice(["north", "south"], count)
+    numeric = table.drop(columns="city")
+    table["outcome"] = np.where(numeric.sum(axis=1) + rng.normal(0, 0.3, count) > 0, "ill", "well")
+    return table
+
+
+class Town:
+    """A federation's files in one folder, and its parties as processes."""
+
+    def __init__(
+        self, folder: Path, parties: int = 3, count: int = 240, heartbeat: float = 2.0, **task: object
+    ) -> None:
+        self.folder, self.parties = folder, list(COLUMNS)[:parties]
+        self.table = records(count)
+        self.processes: dict[str, ForkServerProcess] = {}
+        self._write_keys()
+        self._write_files(heartbeat, task)
+
+    def write_table(self, party: str, table: pd.DataFrame, name: str, labelled: bool = True) -> Path:
+        columns = COLUMNS[party] + (["outcome"] if party == "clinic" and labelled else [])
+        path = self.folder / name
+        table[columns].to_csv(path, index_label="id")
+        return path
+
+    def start(self, party: str, *arguments: str, command: str = "join", federation: str = "federation.yaml") -> None:
+        """Start one party's process. It is a fork of a server that has imported torch already: quick, and as mortal."""
+        line = [command, str(self.folder / federation), "--party", str(self.folder / f"{party}.yaml"), *arguments]
+        process = SPAWN.Process(target=_live, args=(line, str(self.folder / f"{party}.log"), str(self.folder)))
+        process.start()
+        self.processes[party] = process
+
+    def start_all(self, *arguments: str, command: str = "join") -> None:
+        for party in self.parties:
+            self.start(party, *arguments, command=command)
+
+    def wait(self, patience: float = 120.0) -> dict[str, int]:
+        """Wait for all processes; return their exit codes. A process that hangs fails the test."""
+        end = time.monotonic() + patience
+        codes = {}
+        for party, process in self.processes.items():
+            process.join(max(0.1, end - time.monotonic()))
+            if process.exitcode is None:
+                self.kill_all()
+                raise AssertionError(f"{party} hangs; its log:\n{self.log(party)}")
+            codes[party] = process.exitcode
+        return codes
+
+    def kill(self, party: str) -> None:
+        self.processes[party].kill()
+        self.processes[party].join()
+
+    def kill_all(self) -> None:
+        for process in self.processes.values():
+            process.kill()
+            process.join()
+
+    def log(self, party: str) -> str:
+        return (self.folder / f"{party}.log").read_text()
+
+    def run_folder(self, party: str) -> Path:
+        return self.folder / "runs" / party / "town"
+
+    def sent_messages(self, party: str) -> int:
+        """How many messages have left `party` so far in its run, by its ledger."""
+        ledger = self.run_folder(party) / "ledger.jsonl"
+        return ledger.read_bytes().count(b"\n") if ledger.exists() else 0
+
+    def wait_for_messages(self, party: str, count: int, patience: float = 60.0) -> None:
+        """Wait until `count` messages have left `party`, or its process has ended."""
+        end = time.monotonic() + patience
+        while self.sent_messages(party) < count and self.processes[party].is_alive():
+            assert time.monotonic() < end, f"{party} sends nothing; its log:\n{self.log(party)}"
+            time.sleep(0.005)
+
+    def weights(self) -> dict[str, bytes]:
+        return {party: (self.run_folder(party) / "model" / "part.safetensors").read_bytes() for party in self.parties}
+
+    def _write_keys(self) -> None:
+        authority = Authority.open(self.folder / "keys" / "ca")
+        self.fingerprints = {party: make_kit(authority, party, self.folder / "keys" / party) for party in self.parties}
+
+    def _write_files(self, heartbeat: float, task: dict[str, object]) -> None:
+        entries = {
+            party: {"address": f"127.0.0.1:{free_port()}", "fingerprint": self.fingerprints[party]}
+            for party in self.parties
+        }
+        federation = {
+            "name": "town", "parties": entries, "active": "clinic", "label": "outcome", "heartbeat": heartbeat,
+            "task": {"epochs": 4, "batch_size": 24, "checkpoint_every": 5, **task},
+        }  # fmt: skip
+        (self.folder / "federation.yaml").write_text(yaml.safe_dump(federation, sort_keys=False))
+        for party in self.parties:
+            self.write_table(party, self.table, f"{party}.csv")
+            keys = Path("keys") / party
+            mine = {
+                "party": party,
+                "data": {"path": f"{party}.csv", "id_column": "id"},
+                "runs": f"runs/{party}",
+                "device": "cpu",
+                "credentials": {
+                    "ca": str(keys / "ca.pem"),
+                    "certificate": str(keys / "certificate.pem"),
+                    "key": str(keys / "key.pem"),
+                },
+            }
+            (self.folder / f"{party}.yaml").write_text(yaml.safe_dump(mine, sort_keys=False))
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+def _live(line: list[str], log: str, folder: str) -> None:
+    """A party's process: the command line itself, with its output in a file."""
+    import torch
+
+    from colonnade.cli import main
+
+    torch.set_num_threads(1)
+    os.chdir(folder)
+    output = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
+    os.dup2(output, 1)
+    os.dup2(output, 2)
+    sys.argv = ["colonnade", *line]
+    main()
