@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import multiprocessing
 import os
+import signal
 import socket
 import sys
 import time
@@ -42,9 +43,16 @@ class Town:
     """A federation's files in one folder, and its parties as processes."""
 
     def __init__(
-        self, folder: Path, parties: int = 3, count: int = 240, heartbeat: float = 2.0, **task: object
+        self,
+        folder: Path,
+        parties: int = 3,
+        count: int = 240,
+        heartbeat: float = 2.0,
+        threads: int | None = 1,
+        **task: object,
     ) -> None:
-        self.folder, self.parties = folder, list(COLUMNS)[:parties]
+        self.folder, self.parties, self.threads = folder, list(COLUMNS)[:parties], threads
+        folder.mkdir(parents=True, exist_ok=True)
         self.table = records(count)
         self.processes: dict[str, ForkServerProcess] = {}
         self._write_keys()
@@ -59,7 +67,9 @@ class Town:
     def start(self, party: str, *arguments: str, command: str = "join", federation: str = "federation.yaml") -> None:
         """Start one party's process. It is a fork of a server that has imported torch already: quick, and as mortal."""
         line = [command, str(self.folder / federation), "--party", str(self.folder / f"{party}.yaml"), *arguments]
-        process = SPAWN.Process(target=_live, args=(line, str(self.folder / f"{party}.log"), str(self.folder)))
+        process = SPAWN.Process(
+            target=_live, args=(line, str(self.folder / f"{party}.log"), str(self.folder), self.threads)
+        )
         process.start()
         self.processes[party] = process
 
@@ -79,9 +89,17 @@ class Town:
             codes[party] = process.exitcode
         return codes
 
-    def kill(self, party: str) -> None:
-        self.processes[party].kill()
-        self.processes[party].join()
+    def kill(self, party: str) -> bool:
+        """Kill a party as a power cut would; return whether it was still alive."""
+        process = self.processes[party]
+        process.kill()
+        process.join()
+        return process.exitcode == -signal.SIGKILL
+
+    def kill_after(self, party: str, messages: int) -> bool:
+        """Kill a party once it has sent so many more messages; return whether it was still alive."""
+        self.wait_for_messages(party, self.sent_messages(party) + messages)
+        return self.kill(party)
 
     def kill_all(self) -> None:
         for process in self.processes.values():
@@ -146,13 +164,14 @@ def free_port() -> int:
         return int(probe.getsockname()[1])
 
 
-def _live(line: list[str], log: str, folder: str) -> None:
+def _live(line: list[str], log: str, folder: str, threads: int | None) -> None:
     """A party's process: the command line itself, with its output in a file."""
     import torch
 
     from colonnade.cli import main
 
-    torch.set_num_threads(1)
+    if threads is not None:
+        torch.set_num_threads(threads)
     os.chdir(folder)
     output = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
     os.dup2(output, 1)

@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor, wait
+from functools import partial
 from typing import Any
 
 import numpy.typing as npt
 import pandas as pd
 
 from colonnade.align.alignment import Alignment, Policy, align
-from colonnade.errors import PeerLostError
-from colonnade.wire.channel import Channel
-from colonnade.wire.local import local_channels
+from colonnade.wire.together import run_together
 
 
 def align_together(
@@ -29,30 +27,8 @@ def align_together(
     ([2, 0], [0, 1])
     """
     order = list(ids)
-    channels = local_channels(order)
-
-    def live(party: str) -> Alignment:
-        with channels[party] as channel:
-            return align(channel, ids[party], active=active, order=order, policy=policy, secret=secret)
-
-    with ThreadPoolExecutor(max_workers=len(order)) as pool:
-        futures = {party: pool.submit(live, party) for party in order}
-        _wait(list(futures.values()), list(channels.values()))
-    _raise_cause([future.exception() for future in futures.values()])
-    return {party: future.result() for party, future in futures.items()}
-
-
-def _wait(futures: Sequence[Future[Alignment]], channels: Sequence[Channel]) -> None:
-    try:
-        wait(futures)
-    except BaseException:  # Ctrl-C here must not leave the parties waiting for each other
-        for channel in channels:
-            channel.abort("interrupted")
-        raise
-
-
-def _raise_cause(errors: Sequence[BaseException | None]) -> None:
-    """Raise the error that stopped the others, not the news of it."""
-    raised = [error for error in errors if error is not None]
-    if raised:
-        raise min(raised, key=lambda error: isinstance(error, PeerLostError))
+    roles = {
+        party: partial(align, ids=own, active=active, order=order, policy=policy, secret=secret)
+        for party, own in ids.items()
+    }
+    return run_together(roles)

@@ -136,7 +136,7 @@ class Active(Role):
         part = TopPart(
             network=self.top.network,
             label=self._label,
-            means=dict(zip(self._shapes, self.top.means, strict=True)),
+            means={party: mean.clone() for party, mean in zip(self._shapes, self.top.means, strict=True)},
             recipe=self._recipe,
             label_name=self._label_name(),
         )
@@ -255,7 +255,8 @@ class Active(Role):
             return {}
         targets = self._targets[np.concatenate([positions for _, positions in batches])]
         joined = torch.cat(outputs)
-        return {"loss": float(self.top.loss(joined, targets)), **scores(joined, targets, self._label)}
+        loss = float(self.top.loss(joined, targets))
+        return {"loss": loss, **(scores(joined, targets, self._label) if math.isfinite(loss) else {})}
 
     def _out_of_patience(self, epoch: int) -> bool:
         patience = self.task.patience

@@ -54,7 +54,8 @@ class Bottom:
     def upload(self, rows: Tensor, train: bool) -> Tensor:
         """Return the upload for the records at `rows`; when training, remember how it came about."""
         x = self.features[rows.to(self.device)]
-        self.network.train(train)
+        if self.network.training != train:  # walks through all modules: not for every batch
+            self.network.train(train)
         with torch.set_grad_enabled(train), torch.autocast(self.device.type, torch.bfloat16, enabled=self._mixed):
             h = self.network(x)
             upload = self.defense.protect(x, h, train).float()

@@ -44,7 +44,7 @@ class Top:
         self.regression, self.device = regression, device
         self.optimizer = Optimizer(self.network.parameters(), settings)
         self.means = [torch.zeros(tuple(shape), device=device) for shape in upload_shapes]
-        self._seen = torch.zeros(len(upload_shapes), dtype=torch.int64)
+        self._seen = [0] * len(upload_shapes)
         self._mixed = mixed and device.type == "cuda"
 
     def fill(self, party: int, upload: Tensor, held: Tensor | None) -> Tensor:
@@ -60,7 +60,8 @@ class Top:
         self._follow_means(uploads)
         leaves = [upload.detach().requires_grad_() for upload in uploads]
         rows = [self.fill(index, leaf, mask) for index, (leaf, mask) in enumerate(zip(leaves, held, strict=True))]
-        self.network.train()
+        if not self.network.training:  # walks through all modules: not for every batch
+            self.network.train()
         self.optimizer.zero_grad()
         with torch.autocast(self.device.type, torch.bfloat16, enabled=self._mixed):
             outputs = self.network(rows)
@@ -92,7 +93,7 @@ class Top:
             **named("network", self.network.state_dict()),
             **named("optimizer", self.optimizer.state_dict()),
             **named("mean", {str(index): mean for index, mean in enumerate(self.means)}),
-            "seen": self._seen,
+            "seen": torch.tensor(self._seen),
         }
 
     def load_state_dict(self, state: Mapping[str, Tensor]) -> None:
@@ -100,13 +101,13 @@ class Top:
         self.network.load_state_dict(under("network", state))
         self.optimizer.load_state_dict(under("optimizer", state))
         self.means = [under("mean", state)[str(index)].to(self.device) for index in range(len(self.means))]
-        self._seen = state["seen"]
+        self._seen = state["seen"].tolist()
 
     def _follow_means(self, uploads: Sequence[Tensor]) -> None:
         for index, upload in enumerate(uploads):
             if len(upload) == 0:
                 continue
             # The first batches count as a plain average: a mean that starts at zero would be wrong for long.
-            memory = min(MEAN_MEMORY, float(self._seen[index]) / (float(self._seen[index]) + 1))
-            self.means[index] = self.means[index].mul(memory).add(upload.mean(0), alpha=1 - memory)
+            seen = self._seen[index]
+            self.means[index].lerp_(upload.mean(0), 1 - min(MEAN_MEMORY, seen / (seen + 1)))
             self._seen[index] += 1

@@ -23,10 +23,10 @@ from colonnade.learn.model import VerticalModel
 from colonnade.learn.part import Part
 from colonnade.learn.passive import Passive
 from colonnade.learn.role import Seat
-from colonnade.learn.together import run_together
 from colonnade.progress import Progress, make_progress
 from colonnade.run import Run
 from colonnade.wire.channel import Channel
+from colonnade.wire.together import run_together
 
 DefenseChoice = str | Defense | Mapping[str, Any]
 

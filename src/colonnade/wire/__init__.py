@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from colonnade.wire.channel import Channel, Observer
 from colonnade.wire.deadline import Deadline
-from colonnade.wire.frame import Limits
+from colonnade.wire.header import Limits
 from colonnade.wire.local import LocalChannel, local_channels
 from colonnade.wire.message import Array, Message
 

@@ -24,12 +24,14 @@ class Channel(ABC):
         peers: the other parties.
         run: name of the run; every message carries it.
         sent_bytes, received_bytes: tensor payload so far.
+        sent_messages: how many messages have been sent so far.
         progress: the highest step that this party has sent or asked for.
     """
 
     def __init__(self, name: str, peers: tuple[str, ...], run: str) -> None:
         self.name, self.peers, self.run = name, peers, run
         self.sent_bytes = 0
+        self.sent_messages = 0
         self.received_bytes = 0
         self.progress = Progress()
         self._observers: list[Observer] = []
@@ -55,6 +57,7 @@ class Channel(ABC):
         message = Message(self.run, self.name, kind, step, tensors or {}, meta or {})
         self._deliver(to, message)
         self.sent_bytes += message.payload_bytes
+        self.sent_messages += 1
         for observer in self._observers:
             observer(to, message)
 

@@ -44,7 +44,7 @@ class Inbox:
             if bounded and self._waiting:
                 full = len(self._waiting) >= window.messages or self._waiting_bytes + size > window.bytes
                 if full:
-                    raise refusal(message, "it was sent before earlier messages were read")
+                    raise refusal(self.peer, message, "it was sent before earlier messages were read")
             self._waiting[message.kind, message.step] = message, size
             self._waiting_bytes += size
             self._changed.notify_all()
@@ -64,6 +64,15 @@ class Inbox:
                     raise DeadlineError(what, where=self.peer)
                 self._changed.wait(remaining)
             return message
+
+    def poll(self, kind: str, step: int) -> Message | None:
+        """Return one message if it is there already.
+
+        Raises:
+            WireError: it can't come any more.
+        """
+        with self._changed:
+            return self._find(kind, step)
 
     def fail(self, failure: WireError) -> None:
         """Make every pending and later `take` raise; the first failure counts."""

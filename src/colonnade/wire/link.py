@@ -8,7 +8,8 @@ from collections.abc import Awaitable, Callable
 from typing import Any, Protocol
 
 from colonnade.errors import FrameError, RefusedError, WireError
-from colonnade.wire.frame import Frame, Limits, decode
+from colonnade.wire.frame import Frame, decode
+from colonnade.wire.header import Limits
 from colonnade.wire.inbox import Inbox
 from colonnade.wire.message import Message
 from colonnade.wire.outbox import Outbox

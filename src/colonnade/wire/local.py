@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
 from colonnade.errors import ConfigError, PeerLostError, RefusedError, WireError, nearest
 from colonnade.wire.channel import Channel
 from colonnade.wire.deadline import Deadline
-from colonnade.wire.frame import Limits, check_message, decode_meta, encode_meta
+from colonnade.wire.frame import check, decode_meta, encode_meta
 from colonnade.wire.inbox import Inbox
 from colonnade.wire.message import Message
 from colonnade.wire.rules import Rules
-
-_LIMITS = Limits()
 
 
 class LocalChannel(Channel):
@@ -31,6 +29,7 @@ class LocalChannel(Channel):
         allowed: Mapping[str, frozenset[str] | None],
     ) -> None:
         super().__init__(name, peers, run)
+        self.give_way: Callable[[], None] | None = None
         self._others: dict[str, LocalChannel] = {}
         self._inboxes = {
             peer: Inbox(Rules(peer, run, allowed.get(peer), self.progress), deadline.reply) for peer in peers
@@ -42,7 +41,7 @@ class LocalChannel(Channel):
 
     def abort(self, reason: str, culprit: str | None = None) -> None:
         """Stop the run for everybody."""
-        self._fail_all(PeerLostError(culprit or self.name, f"stopped: {reason}"))
+        self.fail_all(PeerLostError(culprit or self.name, f"stopped: {reason}"))
 
     def close(self) -> None:
         """Leave in good order; what was sent lies in the peers' inboxes."""
@@ -50,30 +49,36 @@ class LocalChannel(Channel):
             other._inboxes[self.name].leave()
 
     def _deliver(self, to: str, message: Message) -> None:
-        check_message(message, _LIMITS)
+        check(message)  # what can't be sent over a network is refused here too
         if message.meta:
-            message = replace(message, meta=decode_meta(encode_meta(message.meta, _LIMITS)))
+            message = replace(message, meta=decode_meta(encode_meta(message.meta)))
         self._check_peer(to)
         self._inboxes[to].check()
         try:
             self._others[to]._inboxes[self.name].put(message)
         except RefusedError as error:
-            self._fail_all(error)
+            self.fail_all(error)
             raise
 
     def _receive(self, frm: str, kind: str, step: int) -> Message:
         self._check_peer(frm)
+        inbox = self._inboxes[frm]
         try:
-            return self._inboxes[frm].take(kind, step)
+            if self.give_way is None:
+                return inbox.take(kind, step)
+            while (message := inbox.poll(kind, step)) is None:
+                self.give_way()
+            return message
         except RefusedError as error:
-            self._fail_all(error)
+            self.fail_all(error)
             raise
 
     def _check_peer(self, peer: str) -> None:
         if peer not in self._inboxes:
             raise ConfigError(f"there is no peer '{peer}'", where=self.name, remedy=nearest(peer, self._inboxes))
 
-    def _fail_all(self, failure: WireError) -> None:
+    def fail_all(self, failure: WireError) -> None:
+        """Make every pending and later `recv` of every party raise `failure`."""
         for channel in (self, *self._others.values()):
             for inbox in channel._inboxes.values():
                 inbox.fail(failure)

@@ -21,7 +21,8 @@ from colonnade.errors import (
 from colonnade.wire.channel import Channel
 from colonnade.wire.connect import Dialler, Identity, Listener, Verdicts
 from colonnade.wire.deadline import Deadline
-from colonnade.wire.frame import Limits, encode
+from colonnade.wire.frame import encode
+from colonnade.wire.header import LIMITS, Limits
 from colonnade.wire.inbox import Inbox
 from colonnade.wire.link import Link
 from colonnade.wire.loop import run_on_loop, wire_loop
@@ -29,7 +30,7 @@ from colonnade.wire.message import Message
 from colonnade.wire.outbox import Outbox
 from colonnade.wire.preflight import Peer, describe, split_address, tls_context
 from colonnade.wire.protocol import Stop
-from colonnade.wire.rules import Rules
+from colonnade.wire.rules import WINDOW, Rules
 from colonnade.wire.tls import Credentials
 
 
@@ -65,7 +66,7 @@ class NetworkChannel(Channel):
         listen: str | None = None,
         allowed: Mapping[str, frozenset[str] | None] | None = None,
         deadline: Deadline = Deadline(),  # noqa: B008
-        limits: Limits = Limits(),  # noqa: B008
+        limits: Limits = LIMITS,
     ) -> None:
         super().__init__(name, tuple(peers), run)
         _check(name, peers, order, listen, allowed)
@@ -125,8 +126,8 @@ class NetworkChannel(Channel):
         return self._links[peer]
 
     def _link(self, peer: str, allowed: Mapping[str, frozenset[str] | None] | None) -> Link:
-        rules = Rules(peer, self.run, allowed[peer] if allowed is not None else None, self.progress)
-        inbox, outbox = Inbox(rules, self.deadline.reply), Outbox(peer, self.deadline.reply)
+        rules = Rules(peer, self.run, allowed[peer] if allowed is not None else None, self.progress, WINDOW)
+        inbox, outbox = Inbox(rules, self.deadline.reply), Outbox(peer, self.deadline.reply, WINDOW)
         return Link(inbox, outbox, self.limits, wire_loop(), on_stop=self._stopped_by, on_refusal=self._refuse)
 
     async def _open(self, listen: str | None, credentials: Credentials) -> None:

@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from colonnade.errors import DeadlineError, WireError
 from colonnade.wire.frame import Frame
-from colonnade.wire.rules import Window
+from colonnade.wire.rules import WINDOW, Window
 
 
 class Parcel(NamedTuple):
@@ -35,7 +35,7 @@ class Outbox:
     forgotten here) and when its role has read it (then there is room for more in the peer's memory).
     """
 
-    def __init__(self, peer: str, patience: float, window: Window = Window()) -> None:  # noqa: B008
+    def __init__(self, peer: str, patience: float, window: Window = WINDOW) -> None:
         self.peer, self._patience, self._window = peer, patience, window
         self._parcels: deque[Parcel] = deque()
         self._next_sequence = 0

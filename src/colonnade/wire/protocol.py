@@ -35,6 +35,9 @@ class PacketKind(IntEnum):
     STOP = 6
 
 
+_KINDS = {int(kind): kind for kind in PacketKind}
+
+
 class Confirmation(NamedTuple):
     """How far the receiver is: frames before `arrived` are here, and so much was read by its role."""
 
@@ -118,12 +121,12 @@ def unpack(data: bytes) -> Packet:
     """
     if not _PREFIX.size <= len(data) <= PACKET_BYTES:
         raise FrameError(f"{len(data)} bytes are no packet")
-    kind, sequence, total, offset, *done = _PREFIX.unpack_from(data)
-    try:
-        known = PacketKind(kind)
-    except ValueError:
-        raise FrameError(f"packet kind {kind} is unknown") from None
-    return Packet(known, sequence, total, offset, Confirmation(*done), memoryview(data)[_PREFIX.size :])
+    number, sequence, total, offset, arrived, read_messages, read_bytes = _PREFIX.unpack_from(data)
+    kind = _KINDS.get(number)
+    if kind is None:
+        raise FrameError(f"packet kind {number} is unknown")
+    done = Confirmation(arrived, read_messages, read_bytes)
+    return Packet(kind, sequence, total, offset, done, memoryview(data)[_PREFIX.size :])
 
 
 def read_words(packet: Packet, expected: type[Words]) -> Words:
@@ -164,15 +167,16 @@ class Assembly:
         Raises:
             FrameError: the chunk is oversize, or not the next one.
         """
-        if packet.offset == 0:
+        if self._buffer is None:
             if packet.total > self._limit:
                 raise FrameError(f"oversize: a frame of {packet.total} bytes is larger than {self._limit}")
-            if packet.total == len(packet.body):
+            if packet.offset == 0 and packet.total == len(packet.body):
                 return packet.body
             # The pages are taken from the system only as they are filled, so a peer can't take memory by a big number.
             self._buffer, self._filled = np.empty(packet.total, dtype=np.uint8), 0
         buffer, end = self._buffer, packet.offset + len(packet.body)
-        if buffer is None or packet.offset != self._filled or packet.total != len(buffer) or end > len(buffer):
+        fits = packet.offset == self._filled < end <= len(buffer) == packet.total
+        if not fits:
             raise FrameError("a chunk is not where it belongs")
         buffer[packet.offset : end] = packet.body
         self._filled = end

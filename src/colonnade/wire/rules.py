@@ -27,6 +27,9 @@ class Window:
     kinds: int = 1024
 
 
+WINDOW = Window()
+
+
 class Progress:
     """The highest step that this party itself has sent or asked for."""
 
@@ -38,9 +41,9 @@ class Progress:
         self.reached = max(self.reached, step)
 
 
-def refusal(message: Message, reason: str) -> RefusedError:
+def refusal(peer: str, message: Message, reason: str) -> RefusedError:
     """Return the error for a peer's message that was refused."""
-    return RefusedError(f"'{message.kind}' for step {message.step} was refused: {reason}", where=message.sender)
+    return RefusedError(f"'{message.kind}' for step {message.step} was refused: {reason}", where=peer)
 
 
 class Rules:
@@ -56,7 +59,7 @@ class Rules:
         run: str,
         allowed: Collection[str] | None,
         progress: Progress,
-        window: Window = Window(),  # noqa: B008
+        window: Window = WINDOW,
     ) -> None:
         self.peer, self.run, self.allowed, self.window = peer, run, allowed, window
         self._progress = progress
@@ -69,22 +72,22 @@ class Rules:
             RefusedError: the peer may not say this.
         """
         if message.sender != self.peer:
-            raise refusal(message, f"it came from '{self.peer}'")
+            raise refusal(self.peer, message, f"it names '{message.sender}' as its sender")
         if message.run != self.run:
-            raise refusal(message, f"it belongs to run '{message.run}', this is run '{self.run}'")
+            raise refusal(self.peer, message, f"it belongs to run '{message.run}', this is run '{self.run}'")
         if self.allowed is not None and message.kind not in self.allowed:
-            raise refusal(message, "its role may not send this kind")
+            raise refusal(self.peer, message, "its role may not send this kind")
         mark = content_mark(message)
         if message.kind in self._latest:
             step, earlier_mark = self._latest[message.kind]
             if message.step == step and mark == earlier_mark:
                 return False
             if message.step <= step:
-                raise refusal(message, f"replayed step, it was at step {step} already")
+                raise refusal(self.peer, message, f"replayed step, it was at step {step} already")
             if message.step > self._progress.reached + self.window.steps:
-                raise refusal(message, f"future step, this party is at step {self._progress.reached}")
+                raise refusal(self.peer, message, f"future step, this party is at step {self._progress.reached}")
         elif len(self._latest) >= self.window.kinds:
-            raise refusal(message, f"more than {self.window.kinds} kinds")
+            raise refusal(self.peer, message, f"more than {self.window.kinds} kinds")
         self._latest[message.kind] = message.step, mark
         return True
 
