@@ -27,10 +27,6 @@ def crash_town(folder, policy: str) -> Town:
     town = Town(folder, 3, heartbeat=2.0, missing=policy, patience=3, optimizer={"schedule": "cosine"})
     if policy == "impute":
         town.write_table("lab", town.table.sample(frac=0.6, random_state=0).sort_index(), "lab.csv")
-        # The order of imputed records is the active party's secret: give all towns the same one.
-        secret = town.run_folder("clinic").parent / "alignment.secret"
-        secret.parent.mkdir(parents=True, exist_ok=True)
-        secret.write_bytes(bytes(32))
     return town
 
 

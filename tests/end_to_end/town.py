@@ -15,6 +15,7 @@ import numpy as np
 import pandas as pd
 import yaml
 
+from colonnade.learn.agreement import SIMULATION_SECRET
 from colonnade.wire.authority import Authority, make_kit
 
 SPAWN = multiprocessing.get_context("forkserver")
@@ -56,6 +57,7 @@ class Town:
         self.table = records(count)
         self.processes: dict[str, ForkServerProcess] = {}
         self._write_keys()
+        self._write_secrets()
         self._write_files(heartbeat, task)
 
     def write_table(self, party: str, table: pd.DataFrame, name: str, labelled: bool = True) -> Path:
@@ -126,6 +128,13 @@ class Town:
 
     def weights(self) -> dict[str, bytes]:
         return {party: (self.run_folder(party) / "model" / "part.safetensors").read_bytes() for party in self.parties}
+
+    def _write_secrets(self) -> None:
+        """Give the parties the secrets of a simulation, so that two towns, and a joint run, can be compared."""
+        for party in self.parties:
+            path = self.folder / "runs" / party / "secret"
+            path.parent.mkdir(parents=True)
+            path.write_bytes(SIMULATION_SECRET)
 
     def _write_keys(self) -> None:
         authority = Authority.open(self.folder / "keys" / "ca")

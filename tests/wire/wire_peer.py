@@ -18,7 +18,8 @@ from colonnade.wire.tls import Credentials
 
 
 def say(**words: object) -> None:
-    print(json.dumps(words), flush=True)
+    sys.stdout.write(json.dumps(words) + "\n")
+    sys.stdout.flush()
 
 
 def exchange(channel: NetworkChannel, steps: int) -> None:

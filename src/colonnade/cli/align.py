@@ -42,10 +42,12 @@ def align(
         place = Place.read(federation, party[0])
         own, _ = place.records()
         agreed = place.agreement
-        with place.connect(".align", wait) as channel:
+        with place.new_run("align") as folder, place.connect(".align", wait) as channel:
+            channel.observe(folder.ledger.record)
             alignment = align_over(
                 channel, own.ids, active=agreed.active, order=agreed.parties, policy=agreed.task.missing
             )
+            folder.finish({"records": alignment.records, "digest": alignment.digest})
         found, records, digest = {place.name: int(alignment.held.sum())}, alignment.records, alignment.digest
     if as_json:
         typer.echo(json.dumps({"records": records, "held": found, "digest": digest}))

@@ -65,10 +65,14 @@ def _over_network(
     place = Place.read(federation, party, run)
     part = Part.load(place.party.runs / place.run_name / "model", place.device)
     records, _ = place.records(data, labelled=False)
-    with place.connect(".predict", wait) as channel:
+    with place.new_run("predict") as folder, place.connect(".predict", wait) as channel:
+        channel.observe(folder.ledger.record)
         if place.is_active:
-            return ask(channel, place.agreement, part, records, missing or place.party.missing_party)
+            answer = ask(channel, place.agreement, part, records, missing or place.party.missing_party)
+            folder.finish({"predicted": len(answer)})
+            return answer
         count = serve(channel, place.agreement, part, records)
+        folder.finish({"uploaded": count})
     typer.echo(f"{place.name}: uploaded for {count} records")
     return None
 

@@ -120,10 +120,14 @@ class Federation:
     def __repr__(self) -> str:
         lines = [f"Federation of {len(self.records)} parties"]
         for party, records in self.records.items():
-            held = f"{len(records.columns)} columns" if records.table is not None else "no columns"
+            held = _counted(len(records.columns)) if records.table is not None else "no columns"
             if records.images is not None:
                 held = "images " + "×".join(map(str, records.images.shape[1:]))
             role = "active, label " + str(records.label.name) if records.label is not None else "passive"
             lines.append(f"  {party:<16} {role:<28} {len(records):>8} records, {held}")
         common = "not aligned yet" if self.rows is None else f"{len(next(iter(self.rows.values())))} aligned records"
         return "\n".join([*lines, f"  {common}"])
+
+
+def _counted(columns: int) -> str:
+    return "1 column" if columns == 1 else f"{columns} columns"

@@ -217,7 +217,7 @@ class Active(Role):
             "hidden": network.hidden,
             "join": network.join,
         }
-        top = build_top(**self._recipe, seed=self.agreement.seed_for("top", self.seat.party))
+        top = build_top(**self._recipe, seed=self.private_seed("top"))
         self.top = Top(
             top,
             regression=self._label.kind == "regression",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import hmac
 import json
 from dataclasses import dataclass
 
@@ -12,6 +13,10 @@ from colonnade.federation.task import Task
 
 PASSIVE_KINDS = frozenset({"hello", "ready", "upload", "evaluate", "test", "memory", "answer", *ALIGN_KINDS})
 ACTIVE_KINDS = frozenset({"plan", "gradient", "decision", "memory", *ALIGN_KINDS})
+
+
+SIMULATION_SECRET = b"one process"
+"""What stands for every party's secret in a simulation: there is nobody to hide from, and runs shall be repeatable."""
 
 
 @dataclass(frozen=True)
@@ -46,14 +51,17 @@ class Agreement:
         agreed = [self.run, self.parties, self.active, self.task.model_dump(mode="json"), self.seed]
         return hashlib.sha256(json.dumps(agreed, sort_keys=True).encode()).hexdigest()
 
-    def seed_for(self, purpose: str, party: str) -> int:
-        """Return a seed of its own for one purpose at one party.
+    def private_seed(self, purpose: str, party: str, secret: bytes) -> int:
+        """Return a seed that nobody but the holder of `secret` can compute.
+
+        First weights and noise come from it. Were they drawn from the seed that all parties share, the active party
+        could take the noise off again.
 
         >>> agreement = Agreement("demo", ("a", "b"), "a", Task(), seed=0)
-        >>> agreement.seed_for("bottom", "a") == agreement.seed_for("bottom", "b")
+        >>> agreement.private_seed("noise", "a", b"mine") == agreement.private_seed("noise", "a", b"guessed")
         False
         """
-        digest = hashlib.sha256(f"{self.seed}/{purpose}/{party}".encode()).digest()
+        digest = hmac.digest(secret, f"{self.seed}/{purpose}/{party}".encode(), "sha256")
         return int.from_bytes(digest[:8], "big") >> 1
 
     def allowed_kinds(self, party: str) -> frozenset[str]:

@@ -25,7 +25,9 @@ class _Remembered:
     token: str
 
 
-def align_for_run(channel: Channel, agreement: Agreement, records: Records, run: Run, resume: bool) -> Alignment:
+def align_for_run(
+    channel: Channel, agreement: Agreement, records: Records, *, run: Run, resume: bool, secret: bytes
+) -> Alignment:
     """Align with the others; when resuming and everybody remembers the same alignment, take that one.
 
     A token that the active party draws names an alignment, so that parties can compare without showing records.
@@ -50,7 +52,7 @@ def align_for_run(channel: Channel, agreement: Agreement, records: Records, run:
         active=agreement.active,
         order=agreement.parties,
         policy=agreement.task.missing,
-        secret=_secret(run.path.parent) if channel.name == agreement.active else None,
+        secret=secret if channel.name == agreement.active else None,
     )
     _write(run.path, alignment, str(fresh))
     return alignment
@@ -70,14 +72,3 @@ def _write(folder: Path, alignment: Alignment, token: str) -> None:
     buffer = io.BytesIO()
     np.savez_compressed(buffer, rows=alignment.rows, about=np.array(json.dumps(about)))
     write_atomically(folder / "alignment.npz", buffer.getvalue())
-
-
-def _secret(folder: Path) -> bytes:
-    """Return the secret of this party's runs, made on first use: the same records give the same order again."""
-    path = folder / "alignment.secret"
-    if not path.exists():
-        partial = path.with_suffix(".partial")
-        partial.touch(mode=0o600)
-        partial.write_bytes(secrets.token_bytes(32))
-        partial.replace(path)
-    return path.read_bytes()

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from colonnade.defend.base import Defense
 from colonnade.federation.task import OptimizerSettings
 from colonnade.learn.checkpoint import named, under
-from colonnade.learn.optimize import Optimizer
+from colonnade.learn.optimize import Optimizer, precision
 
 
 @dataclass(frozen=True)
@@ -48,7 +48,7 @@ class Bottom:
         self.network = network.to(device)
         self.features, self.defense, self.device = features.to(device), defense, device
         self.optimizer = Optimizer(self.network.parameters(), settings)
-        self._mixed = mixed and device.type == "cuda"
+        self._mixed = mixed
         self._pending: _Pending | None = None
 
     def upload(self, rows: Tensor, train: bool) -> Tensor:
@@ -56,7 +56,7 @@ class Bottom:
         x = self.features[rows.to(self.device)]
         if self.network.training != train:  # walks through all modules: not for every batch
             self.network.train(train)
-        with torch.set_grad_enabled(train), torch.autocast(self.device.type, torch.bfloat16, enabled=self._mixed):
+        with torch.set_grad_enabled(train), precision(self.device, self._mixed):
             h = self.network(x)
             upload = self.defense.protect(x, h, train).float()
         if train:

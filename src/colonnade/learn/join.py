@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import re
+import secrets
 from dataclasses import dataclass
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -67,6 +69,27 @@ class Place:
             raise ConfigError(f"no device '{self.party.device}' here", where="device", remedy="use cpu or auto")
         return torch.device(self.party.device)
 
+    def secret(self) -> bytes:
+        """Return what only this party knows, made on first use and kept beside its runs.
+
+        Noise, first weights and the order of imputed records come from it: nobody else can compute them, and a resumed
+        run repeats them.
+        """
+        path = self.party.runs / "secret"
+        if not path.exists():
+            path.parent.mkdir(parents=True, exist_ok=True)
+            partial = path.with_suffix(".partial")
+            partial.touch(mode=0o600)
+            partial.write_bytes(secrets.token_bytes(32))
+            partial.replace(path)
+        return path.read_bytes()
+
+    def new_run(self, purpose: str) -> Run:
+        """Return a folder for something other than training, so that whatever leaves this party is in a ledger."""
+        config = {"party": self.name, "purpose": purpose, "run": self.run_name}
+        name = f"{self.run_name}-{purpose}-{datetime.now():%Y%m%d-%H%M%S}-{secrets.token_hex(2)}"
+        return Run.create(name, config, self.party.runs)
+
     def records(self, path: Path | None = None, labelled: bool = True) -> tuple[Records, pd.Series[Any] | None]:
         """Read this party's records, and at the active party the column that says what each is for."""
         data = self.party.data
@@ -121,8 +144,9 @@ def join(place: Place, progress: Progress, resume: bool = False, wait: float = 3
     device = place.device
     with _run_folder(place, resume) as run, place.connect("", wait) as channel:
         channel.observe(run.ledger.record)
-        alignment = align_for_run(channel, place.agreement, records, run, resume)
-        seat = Seat(place.name, records, alignment, defense, device, run, resume, split)
+        secret = place.secret()
+        alignment = align_for_run(channel, place.agreement, records, run=run, resume=resume, secret=secret)
+        seat = Seat(place.name, records, alignment, defense, device, run, resume, secret, split)
         return take_part(channel, place.agreement, seat, progress)
 
 

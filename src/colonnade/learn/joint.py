@@ -14,7 +14,7 @@ from colonnade.data.split import TRAIN, assign_split, split_from_column
 from colonnade.errors import DataError
 from colonnade.federation.federation import Federation
 from colonnade.federation.task import Task
-from colonnade.learn.agreement import Agreement
+from colonnade.learn.agreement import SIMULATION_SECRET, Agreement
 from colonnade.learn.optimize import Optimizer, learning_rate
 from colonnade.learn.scores import scores
 from colonnade.learn.timetable import Timetable
@@ -46,7 +46,12 @@ class JointRun:
             self.inputs.append(torch.from_numpy(preparation.transform(records)).to(self.device))
             recipe: dict[str, Any] = {"cut": network.cut, "hidden": network.hidden}
             bottoms.append(
-                build_bottom(network.family, preparation.shape, **recipe, seed=agreed.seed_for("bottom", party))
+                build_bottom(
+                    network.family,
+                    preparation.shape,
+                    **recipe,
+                    seed=agreed.private_seed("bottom", party, SIMULATION_SECRET),
+                )
             )
             shapes.append(upload_shape(bottoms[-1], preparation.shape))
         label = federation.records[agreed.active].take(federation.rows[agreed.active]).label
@@ -60,7 +65,7 @@ class JointRun:
             cut=network.cut,
             hidden=network.hidden,
             join=network.join,
-            seed=agreed.seed_for("top", agreed.active),
+            seed=agreed.private_seed("top", agreed.active, SIMULATION_SECRET),
         )
         self.network = Joint(bottoms, top).to(self.device)
         self.optimizer = Optimizer(self.network.parameters(), task.optimizer)

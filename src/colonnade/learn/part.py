@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import secrets
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -125,6 +126,8 @@ def _load_bottom(described: dict[str, Any], tensors: dict[str, Tensor], device: 
     defense = make_defense(chosen.pop("name"), **chosen)
     defense.seed(0, device)
     defense.load_state_dict(under("defense", tensors))
+    # Fresh noise for every process: the noise of the one before would cancel in the difference of two uploads.
+    defense.seed(secrets.randbits(63), device)
     return BottomPart(network.to(device), preparation, defense, recipe)
 
 

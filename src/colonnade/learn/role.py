@@ -19,7 +19,7 @@ from colonnade.data.preparation import prepare_features
 from colonnade.data.records import Records
 from colonnade.defend.base import Defense
 from colonnade.errors import DataError, RunError
-from colonnade.learn.agreement import Agreement
+from colonnade.learn.agreement import SIMULATION_SECRET, Agreement
 from colonnade.learn.bottom import Bottom
 from colonnade.learn.checkpoint import Checkpoints, named, under
 from colonnade.learn.optimize import learning_rate
@@ -42,6 +42,7 @@ class Seat:
         device: where its networks live.
         run: its run folder; None keeps nothing on disk.
         resume: go on from the last step that all parties hold.
+        secret: known to this party alone; its first weights and its noise come from it.
         split: the active party's own word on which record is for what; None assigns by id.
     """
 
@@ -52,6 +53,7 @@ class Seat:
     device: torch.device
     run: Run | None = None
     resume: bool = False
+    secret: bytes = SIMULATION_SECRET
     split: pd.Series[Any] | None = None
 
     @property
@@ -142,8 +144,8 @@ class Role(ABC):
             "cut": network.cut,
             "hidden": network.hidden,
         }
-        bottom = build_bottom(**recipe, seed=self.agreement.seed_for("bottom", seat.party))
-        seat.defense.seed(self.agreement.seed_for("defense", seat.party), seat.device)
+        bottom = build_bottom(**recipe, seed=self.private_seed("bottom"))
+        seat.defense.seed(self.private_seed("defense"), seat.device)
         self.bottom = Bottom(
             bottom,
             features,
@@ -154,6 +156,10 @@ class Role(ABC):
         )
         seat.defense.prepare(self.bottom.network, self.bottom.features[torch.from_numpy(trained_on)])
         self._part = BottomPart(self.bottom.network, preparation, seat.defense, recipe)
+
+    def private_seed(self, purpose: str) -> int:
+        """Return this party's own seed for one purpose."""
+        return self.agreement.private_seed(purpose, self.seat.party, self.seat.secret)
 
     def resume_at(self, step: int) -> None:
         """Load the checkpoint that `step` starts from; forget what lies beyond it."""

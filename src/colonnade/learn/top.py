@@ -11,7 +11,7 @@ from torch.nn import functional
 
 from colonnade.federation.task import OptimizerSettings
 from colonnade.learn.checkpoint import named, under
-from colonnade.learn.optimize import Optimizer
+from colonnade.learn.optimize import Optimizer, precision
 
 MEAN_MEMORY = 0.99  # weight of the past in the running mean of uploads
 
@@ -45,7 +45,7 @@ class Top:
         self.optimizer = Optimizer(self.network.parameters(), settings)
         self.means = [torch.zeros(tuple(shape), device=device) for shape in upload_shapes]
         self._seen = [0] * len(upload_shapes)
-        self._mixed = mixed and device.type == "cuda"
+        self._mixed = mixed
 
     def fill(self, party: int, upload: Tensor, held: Tensor | None) -> Tensor:
         """Return one row per record: the party's upload where `held`, its mean upload elsewhere."""
@@ -63,7 +63,7 @@ class Top:
         if not self.network.training:  # walks through all modules: not for every batch
             self.network.train()
         self.optimizer.zero_grad()
-        with torch.autocast(self.device.type, torch.bfloat16, enabled=self._mixed):
+        with precision(self.device, self._mixed):
             outputs = self.network(rows)
         loss = self.loss(outputs.float(), labels)
         loss.backward()  # type: ignore[no-untyped-call]
@@ -74,7 +74,7 @@ class Top:
     def predict(self, uploads: Sequence[Tensor], held: Sequence[Tensor | None]) -> Tensor:
         """Return raw outputs, one row per record."""
         self.network.eval()
-        with torch.no_grad(), torch.autocast(self.device.type, torch.bfloat16, enabled=self._mixed):
+        with torch.no_grad(), precision(self.device, self._mixed):
             rows = [
                 self.fill(index, upload, mask) for index, (upload, mask) in enumerate(zip(uploads, held, strict=True))
             ]

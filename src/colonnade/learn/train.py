@@ -80,7 +80,7 @@ def train(
                 torch.device(device),
                 folders.get(party),
                 resume,
-                federation.split if party == agreed.active else None,
+                split=federation.split if party == agreed.active else None,
             )
             roles[party] = partial(_live, agreement=agreed, seat=seat, progress=bar, curious=curious)
         return VerticalModel(agreed, run_together(roles, agreed.run))

@@ -42,22 +42,10 @@ class Identity:
         return pack_words(PacketKind.HELLO, Hello(self.name, self.run, self.incarnation, link.incarnation))
 
     def options(self) -> list[tuple[str, Any]]:
-        """Return the gRPC options of both ends.
-
-        The heartbeat is HTTP/2's own ping: gRPC's threads answer it even while Python is busy with something that
-        holds the interpreter, such as a long private set intersection. Ping and answer take two thirds of a heartbeat
-        at most; after that the connection counts as cut.
-        """
-        third = max(int(self.deadline.heartbeat * 1000 / 3), 1)
+        """Return the gRPC options of both ends."""
         return [
             ("grpc.max_receive_message_length", PACKET_BYTES),
             ("grpc.max_send_message_length", PACKET_BYTES),
-            ("grpc.keepalive_time_ms", third),
-            ("grpc.keepalive_timeout_ms", third),
-            ("grpc.keepalive_permit_without_calls", 1),
-            ("grpc.http2.max_pings_without_data", 0),
-            ("grpc.http2.max_ping_strikes", 0),
-            ("grpc.http2.min_recv_ping_interval_without_data_ms", 1),
             ("grpc.enable_http_proxy", 0),
             ("grpc.so_reuseport", 0),
         ]
@@ -168,6 +156,9 @@ class Dialler:
             try:
                 certificate = await knock(link.peer, self._peer, self._context, self._identity.deadline.heartbeat)
                 not_accepted = 0
+                if link.incarnation:
+                    # gRPC's own threads answered: the process lives, even if something long holds its interpreter.
+                    link.heard_at = asyncio.get_running_loop().time()
                 if await self._talk(certificate):
                     pause = _FIRST_PAUSE
             except AuthenticationError as error:

@@ -94,8 +94,10 @@ def decode(frame: memoryview | bytes, limits: Limits = LIMITS) -> tuple[Message,
         FrameError: whatever is wrong with the bytes.
     """
     data = memoryview(frame).toreadonly()
-    if not _PREFIX <= len(data) <= limits.frame_bytes:
-        raise FrameError(f"{len(data)} bytes are no frame: truncated, or larger than {limits.frame_bytes}")
+    if len(data) < _PREFIX:
+        raise FrameError(f"truncated: {len(data)} bytes are no frame")
+    if len(data) > limits.frame_bytes:
+        raise FrameError(f"oversize: a frame of {len(data)} bytes is larger than {limits.frame_bytes}")
     length = int.from_bytes(data[:_PREFIX], "little")
     start = _PREFIX + length
     if length > limits.header_bytes:

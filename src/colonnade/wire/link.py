@@ -11,10 +11,12 @@ from colonnade.errors import FrameError, RefusedError, WireError
 from colonnade.wire.frame import Frame, decode
 from colonnade.wire.header import Limits
 from colonnade.wire.inbox import Inbox
+from colonnade.wire.loop import wire_loop
 from colonnade.wire.message import Message
 from colonnade.wire.outbox import Outbox
 from colonnade.wire.protocol import (
     CHUNK_BYTES,
+    SMALL_CHUNK_BYTES,
     Assembly,
     Confirmation,
     Packet,
@@ -53,7 +55,8 @@ class Link:
         over: this link has failed or is closed; no connection is wanted any more.
         failure: why it has failed.
         problem: what went wrong with the last attempt to connect.
-        connected, changed_at: whether there is a stream now, and since when.
+        connected: whether there is a stream now.
+        heard_at, spoken_at: when the last packet came from the peer, and went to it.
     """
 
     def __init__(
@@ -61,7 +64,7 @@ class Link:
         inbox: Inbox,
         outbox: Outbox,
         limits: Limits,
-        loop: asyncio.AbstractEventLoop,
+        heartbeat: float,
         *,
         on_stop: Callable[[Link, Stop], None],
         on_refusal: Callable[[Link, RefusedError], None],
@@ -71,8 +74,10 @@ class Link:
         self.failure: WireError | None = None
         self.problem: Exception | None = None
         self.connected = False
-        self.changed_at = loop.time()
-        self._limits, self._loop = limits, loop
+        self._limits, self._heartbeat, self._loop = limits, heartbeat, wire_loop()
+        self.heard_at = self.spoken_at = self._loop.time()
+        self._chunk_bytes, self._said, self._heard = SMALL_CHUNK_BYTES, 0, 0
+        self._under_way: deque[tuple[int, float]] = deque()
         self._on_stop, self._on_refusal = on_stop, on_refusal
         self._expected, self._arrived_bytes = 0, 0
         self._confirmed, self._confirmed_arrived_bytes = Confirmation(), 0
@@ -104,6 +109,16 @@ class Link:
         ):
             self._loop.call_soon_threadsafe(self._confirm)
         return message
+
+    def beat(self) -> None:
+        """Give a sign of life, unless the peer had one just now."""
+        if self.connected and self._loop.time() - self.spoken_at > self._heartbeat / 4:
+            self._confirm()
+
+    def drop(self) -> None:
+        """Give the present stream up, not the peer."""
+        if self._present is not None:
+            self._present.cancel()
 
     def stop(self, words: Stop) -> None:
         """Let `words` be the last that the peer hears."""
@@ -145,7 +160,10 @@ class Link:
     async def _run(self, stream: Stream, end: Callable[[], Awaitable[None]] | None) -> None:
         self.outbox.rewind()
         self._assembly = Assembly(self._limits.frame_bytes)
-        self.connected, self._confirm_now, self.changed_at = True, True, self._loop.time()
+        self.connected, self._confirm_now, self.problem = True, True, None
+        self.heard_at, self._chunk_bytes = self._loop.time(), SMALL_CHUNK_BYTES
+        self._said, self._heard = 0, 0
+        self._under_way.clear()
         self._work.set()
         reader, writer = asyncio.ensure_future(self._read(stream)), asyncio.ensure_future(self._write(stream))
         try:
@@ -154,7 +172,7 @@ class Link:
                 await end()
                 await asyncio.wait({reader})
         finally:
-            self.connected, self.changed_at = False, self._loop.time()
+            self.connected = False
             await _end(writer)
             await _end(reader)
         for task in (reader, writer):
@@ -165,6 +183,7 @@ class Link:
         while True:
             packet = self._next_packet()
             if packet is not None:
+                self.spoken_at = self._loop.time()
                 await stream.write(packet)
             elif self._finishing:
                 return
@@ -172,18 +191,30 @@ class Link:
                 self._work.clear()
                 await self._work.wait()
 
+    def _pace(self, heard: int) -> None:
+        """Make chunks as large as the line is quick: a chunk is a sign of life only when all of it has arrived."""
+        while self._under_way and self._under_way[0][0] <= heard:
+            took = self._loop.time() - self._under_way.popleft()[1]
+            if took < self._heartbeat / 16:
+                self._chunk_bytes = min(self._chunk_bytes * 2, CHUNK_BYTES)
+            elif took > self._heartbeat / 4:
+                self._chunk_bytes = max(self._chunk_bytes // 2, SMALL_CHUNK_BYTES)
+
     def _next_packet(self) -> bytes | None:
         if self._last_words:
             return self._last_words.popleft()
-        chunk = self.outbox.next_chunk(CHUNK_BYTES)
+        chunk = self.outbox.next_chunk(self._chunk_bytes)
         if chunk is None and not self._confirm_now:
             return None
-        confirmation = Confirmation(self._expected, self.inbox.read_messages, self.inbox.read_bytes)
+        confirmation = self._confirmation()
         self._confirmed, self._confirmed_arrived_bytes = confirmation, self._arrived_bytes
         self._confirm_now = False
         if chunk is None:
             return pack(PacketKind.CONFIRM, confirmation=confirmation)
         frame = chunk.parcel.frame
+        self._said += chunk.length
+        if chunk.offset + chunk.length < frame.size:
+            self._under_way.append((self._said, self._loop.time()))
         return pack(
             PacketKind.CHUNK if frame.size else PacketKind.GOODBYE,
             frame.parts(chunk.offset, chunk.length),
@@ -195,6 +226,7 @@ class Link:
 
     async def _read(self, stream: Stream) -> None:
         while isinstance(data := await stream.read(), bytes):
+            self.heard_at = self._loop.time()
             try:
                 packet = unpack(data)
                 if packet.kind is PacketKind.STOP:
@@ -210,6 +242,8 @@ class Link:
         done = packet.confirmation
         if not self.outbox.confirm(done.arrived, done.read_messages, done.read_bytes):
             raise FrameError("it confirms what it was never sent")
+        self._pace(done.heard)
+        self._heard += len(packet.body)
         if packet.kind is PacketKind.CONFIRM or self.over or packet.sequence < self._expected:
             return
         if packet.sequence > self._expected:
@@ -222,7 +256,9 @@ class Link:
             self._confirm()
         elif packet.kind is PacketKind.CHUNK:
             frame = self._assembly.add(packet)
-            if frame is not None:
+            if frame is None:
+                self._confirm()
+            else:
                 self._accept(*decode(frame, self._limits), size=len(frame))
         else:
             raise FrameError(f"a packet of kind {packet.kind.name} is out of place")
@@ -239,14 +275,16 @@ class Link:
         elif self._timer is None:
             self._timer = self._loop.call_later(_CONFIRM_SECONDS, self._confirm_late)
 
+    def _confirmation(self) -> Confirmation:
+        return Confirmation(self._expected, self.inbox.read_messages, self.inbox.read_bytes, self._heard)
+
     def _confirm(self) -> None:
         self._confirm_now = True
         self._work.set()
 
     def _confirm_late(self) -> None:
         self._timer = None
-        now = Confirmation(self._expected, self.inbox.read_messages, self.inbox.read_bytes)
-        if now != self._confirmed:
+        if self._confirmation() != self._confirmed:
             self._confirm()
         if len(self.inbox) and not self.over:
             self._timer = self._loop.call_later(_CONFIRM_SECONDS, self._confirm_late)

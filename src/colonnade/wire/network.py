@@ -33,6 +33,8 @@ from colonnade.wire.protocol import Stop
 from colonnade.wire.rules import WINDOW, Rules
 from colonnade.wire.tls import Credentials
 
+_SILENCE = 1.5  # heartbeats without a sign of life until a peer is lost; after half of it another connection is tried
+
 
 class NetworkChannel(Channel):
     """A party's line to parties in other processes or on other hosts.
@@ -128,7 +130,8 @@ class NetworkChannel(Channel):
     def _link(self, peer: str, allowed: Mapping[str, frozenset[str] | None] | None) -> Link:
         rules = Rules(peer, self.run, allowed[peer] if allowed is not None else None, self.progress, WINDOW)
         inbox, outbox = Inbox(rules, self.deadline.reply), Outbox(peer, self.deadline.reply, WINDOW)
-        return Link(inbox, outbox, self.limits, wire_loop(), on_stop=self._stopped_by, on_refusal=self._refuse)
+        heartbeat = self.deadline.heartbeat
+        return Link(inbox, outbox, self.limits, heartbeat, on_stop=self._stopped_by, on_refusal=self._refuse)
 
     async def _open(self, listen: str | None, credentials: Credentials) -> None:
         verdicts = Verdicts(self._fail, self._refuse)
@@ -150,17 +153,27 @@ class NetworkChannel(Channel):
             await asyncio.sleep(0.01)
 
     async def _watch(self, link: Link) -> None:
-        """Give a peer up that does not come, or does not come back."""
-        while not (link.over or link.left):
-            await asyncio.sleep(self.deadline.heartbeat / 16)
-            patience = self.deadline.heartbeat if link.incarnation else self.deadline.connect
-            if not (link.connected or link.left) and wire_loop().time() - link.changed_at > patience:
+        """Give signs of life; give a connection up that gives none, and a peer that does not come, or come back."""
+        heartbeat, loop = self.deadline.heartbeat, wire_loop()
+        pause, previous = heartbeat / 8, loop.time()
+        while True:
+            await asyncio.sleep(pause)
+            # If it was this process that slept (another thread held the interpreter), that is not the peer's silence.
+            link.heard_at += max(loop.time() - previous - 2 * pause, 0)
+            previous = loop.time()
+            link.beat()
+            silence = previous - link.heard_at
+            if link.over or link.left:
+                continue
+            if silence > (_SILENCE * heartbeat if link.incarnation else self.deadline.connect):
                 self._fail(link, self._absence(link))
+            elif link.connected and silence > _SILENCE * heartbeat / 2:
+                link.drop()
 
     def _absence(self, link: Link) -> WireError:
         problem = f" ({describe(link.problem)})" if link.problem is not None else ""
         if link.incarnation:
-            what = f"the connection was lost for more than a heartbeat of {self.deadline.heartbeat:g} s{problem}"
+            what = f"was not heard of for more than a heartbeat of {self.deadline.heartbeat:g} s{problem}"
             return PeerLostError(link.peer, what)
         if isinstance(link.problem, AuthenticationError):
             return link.problem

@@ -18,8 +18,9 @@ from colonnade.errors import FrameError
 from colonnade.wire.message import Array
 
 VERSION = 1
+SMALL_CHUNK_BYTES = 1 << 16
 CHUNK_BYTES = (1 << 20) + (1 << 16)  # a tensor of 1 MiB and its header are one packet
-_PREFIX = struct.Struct("<B7xQQQQQQ")
+_PREFIX = struct.Struct("<B7xQQQQQQQ")
 _BODY_BYTES = 1 << 16
 PACKET_BYTES = _PREFIX.size + max(CHUNK_BYTES, _BODY_BYTES)
 
@@ -39,11 +40,18 @@ _KINDS = {int(kind): kind for kind in PacketKind}
 
 
 class Confirmation(NamedTuple):
-    """How far the receiver is: frames before `arrived` are here, and so much was read by its role."""
+    """How far the receiver is.
+
+    Attributes:
+        arrived: frames before this one are here.
+        read_messages, read_bytes: what its role has read.
+        heard: bytes of chunks that came over this stream.
+    """
 
     arrived: int = 0
     read_messages: int = 0
     read_bytes: int = 0
+    heard: int = 0
 
 
 class Packet(NamedTuple):
@@ -103,8 +111,7 @@ def pack(
     confirmation: Confirmation = Confirmation(),  # noqa: B008
 ) -> bytes:
     """Return the bytes of one packet."""
-    done = confirmation
-    head = _PREFIX.pack(kind, sequence, total, offset, done.arrived, done.read_messages, done.read_bytes)
+    head = _PREFIX.pack(kind, sequence, total, offset, *confirmation)
     return b"".join((head, *body))
 
 
@@ -121,11 +128,11 @@ def unpack(data: bytes) -> Packet:
     """
     if not _PREFIX.size <= len(data) <= PACKET_BYTES:
         raise FrameError(f"{len(data)} bytes are no packet")
-    number, sequence, total, offset, arrived, read_messages, read_bytes = _PREFIX.unpack_from(data)
+    number, sequence, total, offset, arrived, read_messages, read_bytes, heard = _PREFIX.unpack_from(data)
     kind = _KINDS.get(number)
     if kind is None:
         raise FrameError(f"packet kind {number} is unknown")
-    done = Confirmation(arrived, read_messages, read_bytes)
+    done = Confirmation(arrived, read_messages, read_bytes, heard)
     return Packet(kind, sequence, total, offset, done, memoryview(data)[_PREFIX.size :])
 
 
