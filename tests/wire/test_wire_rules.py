@@ -53,9 +53,12 @@ def test_a_repetition_is_dropped_and_another_content_is_not():
     judge, big = rules(), np.arange(100_000.0)
     assert judge.is_new(message(0, x=big))
     assert not judge.is_new(message(0, x=big.copy()))
-    changed = big + 1
     with pytest.raises(RefusedError, match="replayed"):
-        judge.is_new(message(0, x=changed))
+        judge.is_new(message(0, x=big + 1))
+    turned = big.reshape(100, 1000).T
+    assert judge.is_new(message(1, x=turned))
+    with pytest.raises(RefusedError, match="replayed"):
+        judge.is_new(message(1, x=turned + 1))
 
 
 def test_marks_see_names_shapes_values_and_meta():

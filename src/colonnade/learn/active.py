@@ -102,7 +102,7 @@ class Active(Role):
         if self.curious:
             gradients.update(self.curious.watch(step, dict(zip(self._shapes, uploads, strict=True)), labels, gradients))
         for party in self.agreement.passive:
-            self.channel.send(party, "gradient", step, {"gradient": to_array(gradients[party])})
+            self.channel.send(party, "gradient", step, {"gradient": to_array(gradients[party], self.channel)})
         if self.bottom:
             self.bottom.learn(gradients[self.seat.party], self.rate(step))
         self._epoch_losses.append(answered.loss)

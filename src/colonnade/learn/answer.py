@@ -28,7 +28,7 @@ def serve(channel: Channel, agreement: Agreement, part: Part, records: Records) 
     channel.send(agreement.active, KIND, 0, {"held": alignment.held})
     for step, start in enumerate(range(0, len(rows), ANSWER_BATCH), start=1):
         upload = part.bottom.upload(records.take(rows[start : start + ANSWER_BATCH]))
-        channel.send(agreement.active, KIND, step, {"upload": to_array(upload)})
+        channel.send(agreement.active, KIND, step, {"upload": to_array(upload, channel)})
     return len(rows)
 
 

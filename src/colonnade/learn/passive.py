@@ -62,6 +62,10 @@ class Passive(Role):
     def _send_upload(self, kind: str, step: int, positions: Positions, train: bool) -> int:
         """Send what this party holds of `positions`; return how many records that are."""
         count = int((self.seat.alignment.rows[positions] >= 0).sum())
-        upload = to_array(self.own_upload(positions, train)) if count else np.zeros((0, *self._shape), np.float32)
+        upload = (
+            to_array(self.own_upload(positions, train), self.channel)
+            if count
+            else np.zeros((0, *self._shape), np.float32)
+        )
         self.channel.send(self.agreement.active, kind, step, {"upload": upload})
         return count

@@ -36,6 +36,11 @@ class Channel(ABC):
         self.progress = Progress()
         self._observers: list[Observer] = []
 
+    @property
+    def hands_over(self) -> bool:
+        """Whether a tensor may be given as it is, on its device, instead of as an array."""
+        return False
+
     def observe(self, observer: Observer) -> None:
         """Let `observer` see everything that leaves this party from now on."""
         self._observers.append(observer)

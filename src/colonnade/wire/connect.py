@@ -25,6 +25,7 @@ from colonnade.wire.tls import Material, certificate_name, check_identity
 _SERVICE, _METHOD = "colonnade.Wire", "Talk"
 _FIRST_PAUSE = 0.05
 _NOT_ACCEPTED_TIMES = 3
+_STREAMS = 8  # a peer needs one, and a second for a moment when it dials again
 
 
 @dataclass(frozen=True)
@@ -48,6 +49,8 @@ class Identity:
             ("grpc.max_send_message_length", PACKET_BYTES),
             ("grpc.enable_http_proxy", 0),
             ("grpc.so_reuseport", 0),
+            ("grpc.use_local_subchannel_pool", 1),
+            ("grpc.max_concurrent_streams", _STREAMS),
         ]
 
 
@@ -93,7 +96,7 @@ class Listener:
 
     async def _answer(self, _: Any, context: Any) -> None:
         try:
-            packet = unpack(await asyncio.wait_for(context.read(), self._identity.deadline.connect))
+            packet = unpack(await asyncio.wait_for(context.read(), self._identity.deadline.heartbeat))
             hello = read_words(packet, Hello)
         except (FrameError, TimeoutError, TypeError):
             return

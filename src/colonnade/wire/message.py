@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+import numpy as np
 import numpy.typing as npt
 
 Array = npt.NDArray[Any]
@@ -30,6 +31,11 @@ class Message:
     step: int
     tensors: Mapping[str, Array] = field(default_factory=dict)
     meta: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def arrays(self) -> Mapping[str, Array]:
+        """The tensors that are arrays; between parties of one process some may be tensors on a device."""
+        return {name: held for name, held in self.tensors.items() if isinstance(held, np.ndarray | np.generic)}
 
     @property
     def payload_bytes(self) -> int:
