@@ -77,7 +77,7 @@ def test_the_version():
 
 
 def test_every_command_has_help_with_an_example():
-    names = [command.name for command in app.registered_commands]
+    names = [entry.name for entry in (*app.registered_commands, *app.registered_groups)]
     assert set(COMMANDS) <= set(names)
     for name in names:
         result = CliRunner().invoke(app, [name, "--help"])

@@ -39,7 +39,7 @@ def same(left, right) -> bool:
     return left.shape == right.shape and np.array_equal(left, right, equal_nan=left.dtype.kind == "f")
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=150, deadline=None)
 @given(MESSAGES, st.integers(0, 10**15 - 1))
 def test_what_goes_in_comes_out(message, sequence):
     """Every message that can be written is read back equal, and its arrays are aligned."""

@@ -152,7 +152,7 @@ def test_a_failure_ends_a_wait_for_room():
     assert time.monotonic() - started < 30
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=60, deadline=None)
 @given(st.data())
 def test_resending_after_cuts_delivers_every_byte_once(data):
     """A connection that is cut at any byte, with confirmations lost or late, delivers each frame once and in order."""

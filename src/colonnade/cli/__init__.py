@@ -15,7 +15,7 @@ from typer.core import TyperGroup
 from colonnade import __version__
 from colonnade.errors import ColonnadeError
 
-COMMANDS = ("demo", "init", "keys", "check", "align", "train", "predict", "join", "runs")
+COMMANDS = ("demo", "init", "keys", "check", "align", "train", "predict", "join", "runs", "bench")
 """The command modules, in the order of `--help`."""
 
 

@@ -67,7 +67,10 @@ class Channel(ABC):
             observer(to, message)
 
     def recv(self, frm: str, kind: str, step: int) -> Message:
-        """Wait for the message of `kind` and `step` from `frm`; raise a `WireError` if it can't come any more."""
+        """Wait for the message of `kind` and `step` from `frm`; raise a `WireError` if it can't come any more.
+
+        The tensors may be read-only: they lie in the buffer that came over the wire.
+        """
         step = _whole(step, kind)
         self.progress.reach(step)
         message = self._receive(frm, kind, step)

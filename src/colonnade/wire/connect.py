@@ -169,12 +169,12 @@ class Dialler:
             except NotAcceptedError as error:
                 # A connection that breaks just then looks the same, hence a second and a third look.
                 link.problem, not_accepted = error, not_accepted + 1
-                if not_accepted == _NOT_ACCEPTED_TIMES:
+                if not_accepted == _NOT_ACCEPTED_TIMES and not link.incarnation:
                     self._verdicts.fail(link, AuthenticationError(str(error), where=link.peer))
             except (OSError, FrameError) as error:
                 link.problem = error
-            except grpc.aio.AioRpcError as error:
-                link.problem = ConnectionResetError(f"connection broken ({error.code().name.lower()})")
+            except (grpc.RpcError, grpc.aio.BaseError, asyncio.InvalidStateError):
+                link.problem = ConnectionResetError("the connection broke")
             await asyncio.sleep(pause)
             pause = min(2 * pause, 1.0, self._identity.deadline.heartbeat / 8)
 

@@ -6,7 +6,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-import numpy as np
 import numpy.typing as npt
 
 Array = npt.NDArray[Any]
@@ -34,8 +33,8 @@ class Message:
 
     @property
     def arrays(self) -> Mapping[str, Array]:
-        """The tensors that are arrays; between parties of one process some may be tensors on a device."""
-        return {name: held for name, held in self.tensors.items() if isinstance(held, np.ndarray | np.generic)}
+        """The tensors but for those on a device, which parties of one process may hand to each other."""
+        return {name: held for name, held in self.tensors.items() if not getattr(held, "is_cuda", False)}
 
     @property
     def payload_bytes(self) -> int:

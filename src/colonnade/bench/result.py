@@ -1,0 +1,120 @@
+"""Run a bench and write its result: `result.json` for machines, `table.md` for people."""
+
+from __future__ import annotations
+
+import json
+import shlex
+from importlib.metadata import distributions
+from pathlib import Path
+from typing import Any
+
+from colonnade.bench.device import describe_device, python_version
+from colonnade.bench.registry import BENCHES, PRESETS, Row
+from colonnade.errors import ConfigError, nearest
+from colonnade.progress import Progress
+from colonnade.run import write_atomically
+
+_PACKAGES = ("colonnade", "gmpy2", "numpy", "phe", "seal-python", "torch")
+
+
+def run_bench(name: str, preset: str, out: Path, progress: Progress) -> dict[str, Any]:
+    """Run the bench `name` and write `result.json` and `table.md` into `out`; return the result.
+
+    Raises:
+        ConfigError: there is no such bench or preset, or the folder cannot be written.
+    """
+    bench = BENCHES[name]
+    if preset not in PRESETS:
+        raise ConfigError(f"unknown preset '{preset}'", where="--preset", remedy=nearest(preset, PRESETS))
+    _make_folder(out)
+    noted = _Noted(progress)
+    rows = bench(preset, noted)
+    result = {
+        "bench": name,
+        "preset": preset,
+        "command": shlex.join(["colonnade", "bench", "run", name, "--preset", preset, "--out", _shown(out)]),
+        "versions": _versions(),
+        "device": describe_device(),
+        "notes": noted.notes,
+        "rows": rows,
+    }
+    write_atomically(out / "result.json", (json.dumps(result, indent=2, allow_nan=False) + "\n").encode())
+    write_atomically(out / "table.md", _page(result, (bench.__doc__ or "").strip().split("\n")[0]).encode())
+    return result
+
+
+def table(rows: list[Row]) -> str:
+    """Return rows as a Markdown table; columns come in the order in which rows first name them.
+
+    >>> print(table([{"backend": "phe", "n": 1000, "ratio": None}, {"backend": "bfv", "n": 16, "ratio": 8912.34}]))
+    | backend | n | ratio |
+    |---|---:|---:|
+    | phe | 1,000 | – |
+    | bfv | 16 | 8,912 |
+    """
+    columns = list(dict.fromkeys(key for row in rows for key in row))
+    numeric = [not any(isinstance(row.get(column), str) for row in rows) for column in columns]
+    lines = [columns, ["---:" if right else "---" for right in numeric]]
+    lines += [[_cell(row.get(column)) for column in columns] for row in rows]
+    texts = ["| " + " | ".join(line) + " |" for line in lines]
+    texts[1] = texts[1].replace(" ", "")
+    return "\n".join(texts)
+
+
+class _Noted(Progress):
+    """Passes everything on, and keeps what the bench says: it explains the rows."""
+
+    def __init__(self, progress: Progress) -> None:
+        self._progress = progress
+        self.notes: list[str] = []
+
+    def start(self, total_steps: int | None, title: str) -> None:
+        self._progress.start(total_steps, title)
+
+    def advance(self, step: int, **values: Any) -> None:
+        self._progress.advance(step, **values)
+
+    def message(self, text: str) -> None:
+        self.notes.append(text)
+        self._progress.message(text)
+
+    def close(self) -> None:
+        self._progress.close()
+
+
+def _page(result: dict[str, Any], summary: str) -> str:
+    device = ", ".join(f"{key} {value}" for key, value in result["device"].items() if value is not None)
+    versions = ", ".join(f"{key} {value}" for key, value in result["versions"].items())
+    notes = "".join(f"- {note}\n" for note in result["notes"])
+    return (
+        f"# {result['bench']}, preset {result['preset']}\n\n{summary}\n\n    {result['command']}\n\n"
+        f"{table(result['rows'])}\n\n{notes}- device: {device}\n- versions: {versions}\n"
+    )
+
+
+def _cell(value: Any) -> str:
+    if value is None:
+        return "–"
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return str(value).replace("|", "\\|")
+    if isinstance(value, int):
+        return f"{value:,}"
+    return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.4g}"
+
+
+def _versions() -> dict[str, str]:
+    """Return the versions of Python and of the packages that results depend on, as far as they are here."""
+    found = {dist.metadata["Name"].lower(): dist.version for dist in distributions()}
+    return {"python": python_version()} | {name: found[name] for name in _PACKAGES if name in found}
+
+
+def _shown(out: Path) -> str:
+    """The folder as a reader of the result may repeat it: without what is only true on this machine."""
+    return out.name if out.is_absolute() or ".." in out.parts else str(out)
+
+
+def _make_folder(out: Path) -> None:
+    try:
+        out.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise ConfigError(f"the folder cannot be made: {error.strerror}", where=str(out)) from None

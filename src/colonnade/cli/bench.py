@@ -1,0 +1,59 @@
+"""`colonnade bench`: regenerate a table or figure, next to what it has to be compared with."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+_EXAMPLE = "Example: [bold]colonnade bench run secure-matmul --preset smoke --out results/secure-matmul[/bold]"
+
+bench = typer.Typer(
+    help="Regenerate a published table or figure, next to what it has to be compared with.",
+    no_args_is_help=True,
+    rich_markup_mode="rich",
+)
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command."""
+    app.add_typer(bench, name="bench", epilog=_EXAMPLE)
+
+
+@bench.command("list")
+def list_benches(
+    as_json: Annotated[bool, typer.Option("--json", help="Print a JSON list.")] = False,
+) -> None:
+    """List the benches, one line each."""
+    from colonnade.bench import BENCHES
+
+    if as_json:
+        typer.echo(json.dumps([{"name": name, "summary": _summary(BENCHES[name].__doc__)} for name in BENCHES]))
+    else:
+        typer.echo(repr(BENCHES))
+
+
+@bench.command("run", epilog=_EXAMPLE)
+def run(
+    name: Annotated[str, typer.Argument(help="The bench; 'colonnade bench list' names them.")],
+    *,
+    preset: Annotated[str, typer.Option(help="smoke: a minute; default: the numbers; paper: all sizes.")] = "default",
+    out: Annotated[Path, typer.Option(help="The folder to write result.json and table.md into.")],
+    as_json: Annotated[bool, typer.Option("--json", help="Progress as JSON lines, then the result.")] = False,
+) -> None:
+    """Run a bench; write result.json and table.md."""
+    from colonnade.bench import run_bench
+    from colonnade.progress import make_progress
+
+    with make_progress("json" if as_json else "auto") as progress:
+        result = run_bench(name, preset, out, progress)
+    if as_json:
+        typer.echo(json.dumps({"event": "result", **result}))
+    else:
+        typer.echo((out / "table.md").read_text("utf-8"), nl=False)
+
+
+def _summary(text: str | None) -> str:
+    return (text or "").strip().split("\n")[0]
