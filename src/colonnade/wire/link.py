@@ -185,6 +185,7 @@ class Link:
             if packet is not None:
                 self.spoken_at = self._loop.time()
                 await stream.write(packet)
+                del packet
             elif self._finishing:
                 return
             else:
@@ -227,16 +228,23 @@ class Link:
     async def _read(self, stream: Stream) -> None:
         while isinstance(data := await stream.read(), bytes):
             self.heard_at = self._loop.time()
-            try:
-                packet = unpack(data)
-                if packet.kind is PacketKind.STOP:
-                    self._on_stop(self, read_words(packet, Stop))
-                    return
-                self._handle(packet)
-            except FrameError as error:
-                self._on_refusal(self, RefusedError(f"a frame was refused: {error.what}", where=self.peer))
-            except RefusedError as error:
-                self._on_refusal(self, error)
+            if not self._hear(data):
+                return
+            del data  # a megabyte that would be kept until the next one is here
+
+    def _hear(self, data: bytes) -> bool:
+        """Take one packet; return False for the peer's last words."""
+        try:
+            packet = unpack(data)
+            if packet.kind is PacketKind.STOP:
+                self._on_stop(self, read_words(packet, Stop))
+                return False
+            self._handle(packet)
+        except FrameError as error:
+            self._on_refusal(self, RefusedError(f"a frame was refused: {error.what}", where=self.peer))
+        except RefusedError as error:
+            self._on_refusal(self, error)
+        return True
 
     def _handle(self, packet: Packet) -> None:
         done = packet.confirmation
