@@ -140,7 +140,7 @@ def test_a_frame_may_hold_text_categories_missing_values_and_any_index():
         index=["same"] * 60,
     )
     before = frame.copy()
-    estimator = _quick({"office": ["town"], "shop": ["label", "grade", "count"]}, epochs=60).fit(frame, town == "Bern")
+    estimator = _quick({"office": ["town"], "shop": ["label", "grade", "count"]}, epochs=300).fit(frame, town == "Bern")
     assert estimator.score(frame, town == "Bern") == 1.0
     pd.testing.assert_frame_equal(frame, before)
     assert _quick({"office": ["town"], "shop": ["grade"]}).fit(frame, town == "Bern").predict(frame[:1]).shape == (1,)
