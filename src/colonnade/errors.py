@@ -63,7 +63,7 @@ class DeadlineError(WireError):
 
 
 class PeerLostError(WireError):
-    """A peer died or left; `peer` names it."""
+    """A peer never came, died or left; `peer` names it."""
 
     def __init__(self, peer: str, what: str, *, remedy: str | None = None) -> None:
         self.peer = peer

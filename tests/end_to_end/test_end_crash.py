@@ -37,14 +37,29 @@ def test_a_killed_party_is_named_and_the_resumed_run_ends_with_the_same_weights(
     town = crash_town(tmp_path, policy)
     rng = random.Random(f"{victim}/{policy}")
     for _ in range(KILLS):
-        town.start_all("--resume", "--wait", "10")  # a victim killed before it was seen is waited for that long
+        town.start_all("--resume")
         # Every attempt gets a fifth of the way at most, and checkpoints carry it on: the kills spread over the run.
-        assert town.kill_after(victim, rng.randrange(messages[victim] // 5)), "the victim had ended already"
-        codes = town.wait(60)
-        for survivor in set(ROLES) - {victim}:
-            if codes[survivor] != 0:  # it may have been done already
-                assert codes[survivor] == 6, town.log(survivor)
-                assert victim in town.log(survivor).splitlines()[-1], town.log(survivor)
+        assert town.kill_after(victim, 1 + rng.randrange(messages[victim] // 5)), "the victim had ended already"
+        assert_the_others_name(town, victim)
     town.start_all("--resume")
     assert set(town.wait().values()) == {0}, [town.log(party) for party in town.parties]
     assert town.weights() == weights
+
+
+@pytest.mark.parametrize("victim", ROLES)
+def test_a_party_killed_before_it_was_seen_is_waited_for_and_named(tmp_path, undisturbed, victim):
+    town = crash_town(tmp_path, "drop")
+    town.start_all("--wait", "6")
+    assert town.kill(victim)
+    assert_the_others_name(town, victim)
+    town.start_all("--resume")
+    assert set(town.wait().values()) == {0}, [town.log(party) for party in town.parties]
+    assert town.weights() == undisturbed["drop"][0]
+
+
+def assert_the_others_name(town: Town, victim: str) -> None:
+    codes = town.wait(60)
+    for survivor in set(ROLES) - {victim}:
+        if codes[survivor] != 0:  # it may have been done already
+            assert codes[survivor] == 6, town.log(survivor)
+            assert f"error: {victim}: " in town.log(survivor).splitlines()[-1], town.log(survivor)

@@ -7,7 +7,7 @@ import secrets
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 import torch
@@ -24,7 +24,9 @@ from colonnade.learn.role import Seat
 from colonnade.learn.train import take_part
 from colonnade.progress import Progress
 from colonnade.run import Run
-from colonnade.wire.channel import Channel
+
+if TYPE_CHECKING:
+    from colonnade.wire.network import NetworkChannel
 
 
 @dataclass(frozen=True)
@@ -111,7 +113,7 @@ class Place:
         )
         return records, frame[split] if split else None
 
-    def connect(self, purpose: str, wait: float) -> Channel:
+    def connect(self, purpose: str, wait: float) -> NetworkChannel:
         """Open the channel to all other parties, which may take `wait` seconds to appear; mutual TLS, always."""
         from colonnade.wire.deadline import Deadline
         from colonnade.wire.network import NetworkChannel
@@ -143,6 +145,7 @@ def join(place: Place, progress: Progress, resume: bool = False, wait: float = 3
     defense = make_defense(place.party.defense.name, **place.party.defense.strength)
     device = place.device
     with _run_folder(place, resume) as run, place.connect("", wait) as channel:
+        channel.connect()  # from the first message on, everybody would notice that this party is gone
         channel.observe(run.ledger.record)
         secret = place.secret()
         alignment = align_for_run(channel, place.agreement, records, run=run, resume=resume, secret=secret)

@@ -12,7 +12,6 @@ from typing import Any
 from colonnade.errors import (
     AuthenticationError,
     ConfigError,
-    DeadlineError,
     PeerLostError,
     RefusedError,
     WireError,
@@ -178,7 +177,7 @@ class NetworkChannel(Channel):
         if isinstance(link.problem, AuthenticationError):
             return link.problem
         where = f" at {self._peers[link.peer].address}" if link.peer in self._dials else ""
-        return DeadlineError(f"was not there{where} within {self.deadline.connect:g} s{problem}", where=link.peer)
+        return PeerLostError(link.peer, f"was not there{where} within {self.deadline.connect:g} s{problem}")
 
     def _fail(self, link: Link, failure: WireError) -> None:
         if isinstance(failure, PeerLostError):
