@@ -10,14 +10,17 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-# The rooms `align` shares its name with the function: loaded first, it leaves the name to the function below.
+# Two rooms share their names with functions: loaded first, they leave the names to the functions below.
 import colonnade.align as _align_room  # noqa: F401
+import colonnade.discover as _discover_room  # noqa: F401
 
 if TYPE_CHECKING:
     from colonnade.align import Policy
     from colonnade.data.datasets import Dataset, load_dataset
     from colonnade.data.records import Records
     from colonnade.defend.base import Defense
+    from colonnade.discover.graph import CausalGraph
+    from colonnade.discover.knowledge import Knowledge
     from colonnade.federation.federation import Federation
     from colonnade.federation.task import Task
     from colonnade.learn.model import Prediction, VerticalModel
@@ -27,9 +30,11 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 
 __all__ = [
+    "CausalGraph",
     "Dataset",
     "Defense",
     "Federation",
+    "Knowledge",
     "Prediction",
     "Records",
     "Task",
@@ -38,12 +43,15 @@ __all__ = [
     "attacks",
     "datasets",
     "defenses",
+    "discover",
     "load",
     "load_dataset",
     "train",
 ]
 
 _HOMES = {
+    "CausalGraph": "colonnade.discover.graph",
+    "Knowledge": "colonnade.discover.knowledge",
     "Dataset": "colonnade.data.datasets",
     "Defense": "colonnade.defend.base",
     "Federation": "colonnade.federation.federation",
@@ -68,6 +76,13 @@ def align(federation: Federation, policy: Policy = "drop") -> Federation:
     from colonnade.align.simulate import align_federation
 
     return align_federation(federation, policy)
+
+
+def discover(federation: Federation, secure: bool = True, *, seed: int = 0, **settings: Any) -> CausalGraph:
+    """Find one causal graph over the columns of all parties; see `colonnade.discover.discover.discover`."""
+    from colonnade.discover.discover import discover as discover_graph
+
+    return discover_graph(federation, secure, seed=seed, **settings)
 
 
 def load(folder: str, device: str = "cpu") -> VerticalModel:

@@ -10,26 +10,26 @@ from colonnade.errors import DataError
 from colonnade.secure import backend, ring, shares
 from colonnade.secure.bfv import BfvBackend
 from colonnade.secure.dispatch import Line
-from colonnade.secure.norms import LARGEST_SQUARED_NORM, norms_as_holder, norms_as_owner, reveal_norms
+from colonnade.secure.norms import LARGEST_SQUARED_NORM, NormScale, norms_as_holder, norms_as_owner, reveal_norms
 from colonnade.wire.together import run_together
 
 
-def norms(first, second, encryption=BfvBackend(), key=None):  # noqa: B008
+def norms(first, second, encryption=BfvBackend(), key=None, groups=None, **form):  # noqa: B008
     """Return squared norms computed by two parties from their fragments."""
     key = key or key_pair()
 
     def source(channel):
         line = Line(channel, "target", encryption, key)
         line.receive_key()
-        return norms_as_holder(line, first)
+        return norms_as_holder(line, first, groups=groups, **form)
 
     def target(channel):
         line = Line(channel, "source", encryption, key)
         line.send_key()
-        return norms_as_owner(line, second)
+        return norms_as_owner(line, second, groups=groups, **form)
 
     results = run_together({"source": source, "target": target})
-    return reveal_norms(*results.values()), results
+    return reveal_norms(*results.values(), **form), results
 
 
 @settings(max_examples=12, deadline=None)
@@ -88,3 +88,47 @@ def test_norms_are_the_same_with_the_other_backend():
     weights = np.array([[0.5, -1.25], [0.0, 0.0], [3.0, 4.0]])
     squared, _ = norms(*shares.split(ring.encode(weights, ring.WEIGHT_SCALE)), other, other.generate())
     assert np.abs(np.sqrt(squared) - np.linalg.norm(weights, axis=1)).max() <= 2.0**-15
+
+
+@settings(max_examples=12, deadline=None)
+@given(st.integers(34, 50), st.integers(-4, 8), st.integers(0, 2**32))
+def test_norms_at_other_scales_are_as_precise_as_promised(scale, exponent, seed):
+    largest = 2.0**exponent
+    form = NormScale(scale, largest)
+    weights = np.random.default_rng(seed).normal(size=(9, 5))
+    weights *= 0.9 * np.sqrt(largest) / np.linalg.norm(weights, axis=1, keepdims=True)
+    squared, _ = norms(*shares.split(ring.encode(weights, scale)), scale=scale, largest=largest)
+    error = np.sqrt(squared) - np.linalg.norm(weights, axis=1)
+    assert np.abs(error).max() <= np.sqrt(5) * (2.0**-form.kept + 2.0**-scale)
+
+
+def test_weights_mapped_by_a_public_matrix_have_the_norms_of_the_map():
+    """The edge test: both parties apply the same integers to their shares, which is exact."""
+    rng = np.random.default_rng(4)
+    weights, public = rng.normal(size=(6, 5)) * 0.2, rng.normal(size=(5, 5))
+    integers = np.rint(public * 2**10).astype(np.int64)
+    parts = shares.split(ring.encode(weights, ring.WEIGHT_SCALE))
+    mapped = [np.ascontiguousarray(ring.matmul(integers.T, part.T).T) for part in parts]
+    squared, _ = norms(*mapped, scale=46, largest=4)
+    assert np.abs(np.sqrt(squared) - np.linalg.norm(weights @ public, axis=1)).max() < 2e-3
+
+
+def test_the_rows_of_one_cause_add_up_to_one_norm():
+    weights = np.random.default_rng(5).normal(size=(40, 3))
+    groups = np.arange(40) // 3
+    parts = shares.split(ring.encode(weights, ring.WEIGHT_SCALE))
+    squared, _ = norms(*parts, groups=groups)
+    exact = [np.square(weights[groups == group]).sum() for group in range(14)]
+    assert np.abs(squared - exact).max() < 1e-3
+
+
+@pytest.mark.parametrize(("scale", "largest"), [(36, 100), (36, 2**30), (59, 256), (10, 256), (36, 0)])
+def test_scales_that_cannot_work_are_refused(scale, largest):
+    with pytest.raises(DataError, match="norm"):
+        NormScale(scale, largest)
+
+
+@pytest.mark.parametrize("groups", [np.array([0]), np.array([0, -1, 0])])
+def test_groups_that_do_not_fit_are_refused(groups):
+    with pytest.raises(DataError, match="groups"):
+        norms(*shares.split(np.zeros((3, 2), np.uint64)), groups=groups)

@@ -1,114 +1,66 @@
-"""Checkpoints without pickle: one safetensors file per step and party, written whole or not at all."""
+"""A network's tensors in checkpoints and saved models."""
 
 from __future__ import annotations
 
-import json
-import os
-import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from safetensors import SafetensorError, safe_open
-from safetensors.torch import save_file
+import torch
 from torch import Tensor
 
-from colonnade.errors import RunError
+from colonnade import checkpoint
+from colonnade.checkpoint import Array, named, read_arrays, under, write_arrays
 
-KEPT = 3  # parties are at most one step apart, so two would do; three forgives a torn disk
-_NAME = re.compile(r"step-(\d{9})\.safetensors")
+__all__ = ["Checkpoints", "named", "read_tensors", "under", "write_tensors"]
 
 
 def write_tensors(path: Path, tensors: Mapping[str, Tensor], meta: Mapping[str, Any]) -> None:
     """Write `tensors` and JSON `meta` to `path` atomically and durably."""
-    temporary = path.with_suffix(".partial")
-    owned = {name: tensor.detach().cpu().contiguous().clone() for name, tensor in tensors.items()}
-    save_file(owned, temporary, {"colonnade": json.dumps(meta)})
-    with temporary.open("rb") as file:
-        os.fsync(file.fileno())
-    temporary.replace(path)
+    write_arrays(path, _arrays(tensors), meta)
 
 
 def read_tensors(path: Path) -> tuple[dict[str, Tensor], dict[str, Any]]:
     """Read what `write_tensors` wrote."""
-    try:
-        with safe_open(path, framework="pt") as file:
-            meta = json.loads((file.metadata() or {})["colonnade"])
-            return {name: file.get_tensor(name) for name in file.keys()}, meta  # noqa: SIM118 - no mapping
-    except FileNotFoundError as error:
-        raise RunError("file is missing", where=str(path), remedy="give the folder of a finished run") from error
-    except (SafetensorError, KeyError, ValueError, OSError) as error:
-        raise RunError(
-            f"file is damaged: {error}", where=str(path), remedy="restore it or start the run anew"
-        ) from error
-
-
-def named(prefix: str, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
-    """Put `prefix/` before every name."""
-    return {f"{prefix}/{name}": tensor for name, tensor in tensors.items()}
-
-
-def under(prefix: str, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
-    """Return the tensors that `named` put under `prefix`."""
-    start = f"{prefix}/"
-    return {name.removeprefix(start): tensor for name, tensor in tensors.items() if name.startswith(start)}
+    arrays, meta = read_arrays(path)
+    return _tensors(arrays), meta
 
 
 class Checkpoints:
     """The checkpoints of one party in one run; without a folder only the best weights are kept, in memory."""
 
     def __init__(self, folder: Path | None) -> None:
-        self.folder = folder
+        self._steps = checkpoint.Checkpoints(folder)
         self._best: dict[str, Tensor] = {}
-        if folder is not None:
-            folder.mkdir(parents=True, exist_ok=True)
-
-    def steps(self) -> list[int]:
-        """Return the steps held, oldest first; a file that can't be read does not count."""
-        return sorted(step for step, path in self._files() if _readable(path))
+        self.steps, self.forget = self._steps.steps, self._steps.forget
 
     def save(self, step: int, tensors: Mapping[str, Tensor], meta: Mapping[str, Any]) -> None:
         """Keep the state that `step` starts from, and forget the oldest."""
-        if self.folder is None:
-            return
-        write_tensors(self.folder / f"step-{step:09d}.safetensors", tensors, {**meta, "step": step})
-        for _, path in sorted(self._files())[:-KEPT]:
-            path.unlink()
+        if self._steps.folder is not None:
+            self._steps.save(step, _arrays(tensors), meta)
 
     def load(self, step: int) -> tuple[dict[str, Tensor], dict[str, Any]]:
         """Return the state that `step` starts from."""
-        paths = dict(self._files())
-        if step not in paths:
-            raise RunError(f"no checkpoint for step {step}", where=str(self.folder), remedy="start the run anew")
-        return read_tensors(paths[step])
-
-    def forget(self, after: int) -> None:
-        """Remove checkpoints of steps later than `after`: the run will come by there again."""
-        for step, path in self._files():
-            if step > after:
-                path.unlink()
+        arrays, meta = self._steps.load(step)
+        return _tensors(arrays), meta
 
     def save_best(self, tensors: Mapping[str, Tensor]) -> None:
         """Keep the best weights so far."""
-        if self.folder is None:
+        folder = self._steps.folder
+        if folder is None:
             self._best = {name: tensor.detach().clone() for name, tensor in tensors.items()}
         else:
-            write_tensors(self.folder / "best.safetensors", tensors, {})
+            write_tensors(folder / "best.safetensors", tensors, {})
 
     def load_best(self) -> dict[str, Tensor]:
         """Return the best weights."""
-        return self._best if self.folder is None else read_tensors(self.folder / "best.safetensors")[0]
-
-    def _files(self) -> list[tuple[int, Path]]:
-        if self.folder is None:
-            return []
-        found = ((_NAME.fullmatch(path.name), path) for path in self.folder.iterdir())
-        return [(int(match[1]), path) for match, path in found if match]
+        folder = self._steps.folder
+        return self._best if folder is None else read_tensors(folder / "best.safetensors")[0]
 
 
-def _readable(path: Path) -> bool:
-    try:
-        with safe_open(path, framework="pt") as file:
-            return "colonnade" in (file.metadata() or {})
-    except (SafetensorError, OSError):
-        return False
+def _arrays(tensors: Mapping[str, Tensor]) -> dict[str, Array]:
+    return {name: tensor.detach().cpu().numpy() for name, tensor in tensors.items()}
+
+
+def _tensors(arrays: Mapping[str, Array]) -> dict[str, Tensor]:
+    return {name: torch.from_numpy(array) for name, array in arrays.items()}

@@ -17,6 +17,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from math import log2
 from typing import Any, Self
 
 import numpy as np
@@ -28,8 +29,9 @@ from colonnade.wire.channel import Channel
 from colonnade.wire.message import Array, Message
 
 KEY, SECRET, MASKED, SHARE = "secure.key", "secure.secret", "secure.masked", "secure.share"
-SECURE_KINDS = (KEY, SECRET, MASKED, SHARE)
-"""Every kind of message that encrypted products send, for a channel's list of allowed kinds."""
+SEED = "secure.seed"
+SECURE_KINDS = (KEY, SECRET, MASKED, SHARE, SEED)
+"""Every kind of message that encrypted products and masked sums send, for a channel's list of allowed kinds."""
 
 
 class Line:
@@ -45,6 +47,10 @@ class Line:
         key_pair: this party's own.
         workers: worker processes for the products that this party computes.
         first_step: step of the first message of each kind; a resumed run goes on where the last one ended.
+
+    Attributes:
+        products: how many products this party has answered.
+        statistical_bits: the fewest bits that hid one of them.
     """
 
     def __init__(
@@ -64,6 +70,8 @@ class Line:
         self._first_step = first_step
         self._evaluator: Evaluator | None = None
         self.statistical_bits = float("inf")
+        self.products = 0
+        self._distance = 0.0
 
     def __repr__(self) -> str:
         return f"Line({self._channel.name} - {self.peer}, {self.backend.name})"
@@ -122,7 +130,7 @@ class Line:
             with _blaming(self.peer):
                 encrypted = self.evaluator.load(ciphertexts, Product(rows, inner, columns))
             answers.append(self.evaluator.to_shares(multiply(plain, encrypted)))
-            self.statistical_bits = min(self.statistical_bits, answers[-1].statistical_bits)
+            self._count(answers[-1].statistical_bits)
         self._send(MASKED, {"ciphertexts": np.concatenate([masked.ciphertexts for masked in answers])})
         return [masked.share for masked in answers]
 
@@ -146,6 +154,16 @@ class Line:
         if share.shape != shape or (share >> np.uint64(RING_BITS)).any():
             raise FrameError(f"no share of shape {shape}", where=self.peer)
         return share
+
+    @property
+    def total_bits(self) -> float:
+        """Bits that hide this party's plain matrices over all its answers together: their distances add up."""
+        return -log2(self._distance) if self._distance else float("inf")
+
+    def _count(self, bits: float) -> None:
+        self.products += 1
+        self.statistical_bits = min(self.statistical_bits, bits)
+        self._distance += 2.0**-bits
 
     def close(self) -> None:
         """End worker processes."""

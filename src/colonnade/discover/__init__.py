@@ -1,0 +1,1 @@
+"""Causal discovery over columns that never meet: encoders, decoders, the topology validator, prior knowledge."""

@@ -1,0 +1,204 @@
+"""Find one causal graph over the columns of a federation that lives in one process."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+from pydantic import ValidationError
+
+from colonnade.discover.agreement import COORDINATOR, DiscoveryAgreement
+from colonnade.discover.coordinator import Coordinator, CoordinatorSeat
+from colonnade.discover.graph import CausalGraph
+from colonnade.discover.knowledge import Knowledge, own_only
+from colonnade.discover.party import Curious, Party, PartySeat
+from colonnade.discover.variables import VariableKind, prepare_columns
+from colonnade.errors import ConfigError, DataError, nearest
+from colonnade.federation.discovery import RECIPES, DiscoverySettings
+from colonnade.federation.federation import Federation
+from colonnade.progress import Progress, make_progress
+from colonnade.run import Run
+from colonnade.wire.channel import Channel
+from colonnade.wire.together import run_together
+
+SIMULATION_SECRET = b"one process"
+"""What stands for every party's secret in a simulation: there is nobody to hide from, and runs shall be repeatable."""
+
+
+def discover(
+    federation: Federation,
+    secure: bool = True,
+    *,
+    recipe: str = "default",
+    seed: int = 0,
+    knowledge: Knowledge | Mapping[str, Knowledge] | None = None,
+    kinds: Mapping[str, VariableKind] | None = None,
+    run: Path | str | None = None,
+    resume: bool = False,
+    progress: bool | Progress = True,
+    curious: Mapping[str, Curious] | None = None,
+    **settings: Any,
+) -> CausalGraph:
+    """Find one causal graph over the columns of all parties; the label, if there is one, is a variable too.
+
+    Args:
+        federation: who takes part; aligned, or with ids that `co.align` can align.
+        secure: whether features and gradients are computed under encryption.
+        recipe: `default`, or `paper` for the published way of training.
+        seed: every random choice comes from it.
+        knowledge: what is known about the graph, in public, or by party; a party's own goes to the coordinator alone.
+        kinds: of variables whose kind is not to be guessed.
+        run: folder to keep checkpoints, metrics and ledgers in; None keeps nothing.
+        resume: go on from the last look that all hold in `run`.
+        progress: show a bar when the output is a terminal; or a `Progress` of your own.
+        curious: by party, who looks closer at what that party sees; used by attacks.
+        settings: fields of `DiscoverySettings`.
+    """
+    if federation.rows is None:
+        raise DataError("the records are not aligned", where="federation", remedy="call co.align(federation) first")
+    tables = {party: _table(federation, party) for party in federation.parties}
+    return discover_tables(
+        tables,
+        _settings(recipe, {**settings, "secure": secure}),
+        seed=seed,
+        knowledge=knowledge,
+        kinds=kinds,
+        run=run,
+        resume=resume,
+        progress=progress,
+        curious=curious,
+    )
+
+
+def discover_tables(
+    tables: Mapping[str, pd.DataFrame],
+    settings: DiscoverySettings,
+    *,
+    seed: int = 0,
+    knowledge: Knowledge | Mapping[str, Knowledge] | None = None,
+    kinds: Mapping[str, VariableKind] | None = None,
+    run: Path | str | None = None,
+    resume: bool = False,
+    progress: bool | Progress = True,
+    curious: Mapping[str, Curious] | None = None,
+) -> CausalGraph:
+    """Find one causal graph over tables whose rows correspond; one party alone is the undivided algorithm."""
+    agreed = DiscoveryAgreement("local", tuple(tables), COORDINATOR, settings, seed)
+    public, private = _knowledge(knowledge, tables)
+    known = _kinds(kinds or {}, tables)
+    bar = progress if isinstance(progress, Progress) else make_progress("auto" if progress else "silent")
+    with ExitStack() as stack:
+        folders = {name: stack.enter_context(folder) for name, folder in _run_folders(run, agreed, resume)}
+        stack.enter_context(bar)
+        roles = {}
+        for party, table in tables.items():
+            columns = prepare_columns(table, known[party], settings.missing, settings.standardise, where=party)
+            seat = PartySeat(party, columns, SIMULATION_SECRET, private[party], run=folders.get(party), resume=resume)
+            roles[party] = partial(_live_as_party, agreement=agreed, seat=seat)
+        chair = CoordinatorSeat(public, folders.get(COORDINATOR), resume, bar)
+        roles[COORDINATOR] = partial(_live_as_coordinator, agreement=agreed, seat=chair)
+        return run_together(roles, agreed.run)[COORDINATOR]
+
+
+def _live_as_party(channel: Channel, agreement: DiscoveryAgreement, seat: PartySeat) -> CausalGraph:
+    if seat.run:
+        channel.observe(seat.run.ledger.record)
+    return take_part(channel, agreement, seat)
+
+
+def _live_as_coordinator(channel: Channel, agreement: DiscoveryAgreement, seat: CoordinatorSeat) -> CausalGraph:
+    if seat.run:
+        channel.observe(seat.run.ledger.record)
+    return coordinate(channel, agreement, seat)
+
+
+def take_part(channel: Channel, agreement: DiscoveryAgreement, seat: PartySeat) -> CausalGraph:
+    """Live one party's discovery over `channel`; with a run folder, keep its graph there."""
+    party = Party(channel, agreement, seat)
+    graph = party.run()
+    _finish(graph, seat.run, channel, party.seconds)
+    return graph
+
+
+def coordinate(channel: Channel, agreement: DiscoveryAgreement, seat: CoordinatorSeat) -> CausalGraph:
+    """Live the coordinator's discovery over `channel`; with a run folder, keep the whole graph there."""
+    graph = Coordinator(channel, agreement, seat).run()
+    _finish(graph, seat.run, channel, {})
+    return graph
+
+
+def _finish(graph: CausalGraph, run: Run | None, channel: Channel, seconds: Mapping[str, float]) -> None:
+    if run:
+        graph.save(run.path / "graph.json")
+        traffic = {"sent_bytes": channel.sent_bytes, "received_bytes": channel.received_bytes}
+        run.finish({"edges": len(graph.edges), "seconds": dict(seconds), **traffic})
+
+
+def _table(federation: Federation, party: str) -> pd.DataFrame:
+    records = federation.records[party]
+    assert federation.rows is not None
+    rows = federation.rows[party]
+    if (rows < 0).any():
+        raise DataError("lacks some of the records", where=party, remedy="align with policy 'drop' for discovery")
+    if records.images is not None:
+        raise DataError("holds images", where=party, remedy="discovery needs tables: give it columns")
+    parts = [part for part in (records.table, records.label) if part is not None]
+    return pd.concat(parts, axis=1).iloc[rows]
+
+
+def _settings(recipe: str, settings: Mapping[str, Any]) -> DiscoverySettings:
+    if recipe not in RECIPES:
+        raise ConfigError(f"no recipe '{recipe}'", where="recipe", remedy=nearest(recipe, RECIPES))
+    try:
+        return DiscoverySettings.model_validate({**RECIPES[recipe], **settings})
+    except ValidationError as error:
+        first = error.errors()[0]
+        name = ".".join(str(part) for part in first["loc"])
+        known = first["type"] != "extra_forbidden"
+        remedy = None if known else nearest(name, DiscoverySettings.model_fields)
+        raise ConfigError(first["msg"] if known else "unknown setting", where=name, remedy=remedy) from error
+
+
+def _knowledge(
+    knowledge: Knowledge | Mapping[str, Knowledge] | None, tables: Mapping[str, pd.DataFrame]
+) -> tuple[Knowledge, dict[str, Knowledge]]:
+    """Return what is stated in public, and what each party states to the coordinator alone."""
+    if knowledge is None or isinstance(knowledge, Knowledge):
+        return knowledge or Knowledge(), {party: Knowledge() for party in tables}
+    for party, stated in knowledge.items():
+        if party not in tables:
+            raise ConfigError(f"no party '{party}'", where="knowledge", remedy=nearest(party, tables))
+        own_only(stated, map(str, tables[party].columns), where=party)
+    return Knowledge(), {party: knowledge.get(party, Knowledge()) for party in tables}
+
+
+def _kinds(kinds: Mapping[str, VariableKind], tables: Mapping[str, pd.DataFrame]) -> dict[str, dict[str, VariableKind]]:
+    names = {party: set(map(str, table.columns)) for party, table in tables.items()}
+    for name in kinds:
+        if not any(name in own for own in names.values()):
+            everything = [known for own in names.values() for known in own]
+            raise ConfigError(f"a kind is stated for '{name}'", where="kinds", remedy=nearest(name, everything))
+    return {party: {name: kind for name, kind in kinds.items() if name in own} for party, own in names.items()}
+
+
+def _run_folders(root: Path | str | None, agreed: DiscoveryAgreement, resume: bool) -> Iterator[tuple[str, Run]]:
+    """Yield one run folder for everybody under `root`, as if each lived on its own machine."""
+    if root is None:
+        if resume:
+            raise ConfigError("nothing to resume from", where="run", remedy="name the run folder")
+        return
+    config = {
+        "discovery": agreed.settings.model_dump(mode="json"),
+        "parties": list(agreed.parties),
+        "coordinator": agreed.coordinator,
+        "seed": agreed.seed,
+    }
+    for name in agreed.everybody:
+        if resume:
+            yield name, Run.resume(Path(root) / name)
+        else:
+            yield name, Run.create(name, {**config, "party": name}, root)

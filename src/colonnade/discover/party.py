@@ -1,0 +1,274 @@
+"""A party's life in a discovery: its columns are possible causes for all, its variables possible effects of all."""
+
+from __future__ import annotations
+
+import time
+from collections import defaultdict
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+
+from colonnade.checkpoint import Checkpoints, named, under
+from colonnade.discover.agreement import Conversation, DiscoveryAgreement
+from colonnade.discover.decoders import Decoders
+from colonnade.discover.exchange import FACTOR_BITS, Exchange, Factors, Floats, Layout, PlainExchange, measured
+from colonnade.discover.graph import CausalGraph
+from colonnade.discover.graph_file import graph_from_bytes
+from colonnade.discover.knowledge import Knowledge
+from colonnade.discover.timetable import Blocks
+from colonnade.discover.variables import PartyColumns
+from colonnade.errors import FrameError
+from colonnade.run import Run
+from colonnade.wire.channel import Channel
+from colonnade.wire.message import Array, Message
+
+Curious = Callable[[int, Array, Floats], None]
+"""Looks at what a party sees anyway: the number of the exchange, the records in it, the others' features for them."""
+
+FIRST_SCALE = 0.1
+"""Standard deviation of the first weights; it must not depend on how columns are spread over parties."""
+
+
+@dataclass(frozen=True)
+class PartySeat:
+    """One party's place in a discovery: what it brings and where it works.
+
+    Attributes:
+        party: who sits here.
+        columns: its variables, aligned with the others' records.
+        secret: known to this party alone; its first weights come from it.
+        knowledge: what it knows about edges that touch its own variables; only the coordinator is told.
+        alignment: the digest of the alignment.
+        run: its run folder; None keeps nothing on disk.
+        resume: go on from the last look that all hold.
+        curious: looks closer at what this party sees; used by attacks.
+    """
+
+    party: str
+    columns: PartyColumns
+    secret: bytes
+    knowledge: Knowledge = field(default_factory=Knowledge)
+    alignment: str = "local"
+    run: Run | None = None
+    resume: bool = False
+    curious: Curious | None = None
+
+    @property
+    def checkpoint_folder(self) -> Path | None:
+        """Where checkpoints go."""
+        return self.run.checkpoints if self.run else None
+
+
+class Party:
+    """Decodes its own variables from everybody's features, and encodes its columns for everybody."""
+
+    def __init__(self, channel: Channel, agreement: DiscoveryAgreement, seat: PartySeat) -> None:
+        self.agreement, self.seat, self.settings = agreement, seat, agreement.settings
+        self.conversation = Conversation(channel)
+        self.columns = seat.columns
+        self.checkpoints = Checkpoints(seat.checkpoint_folder)
+        self.seconds: dict[str, float] = defaultdict(float)
+        self.step = 0
+        self._losses: list[Floats] = []
+        self._kept: Floats | None = None
+
+    def run(self) -> CausalGraph:
+        """Live through the discovery; return the graph, or the part of it that this party may see."""
+        start = self._open()
+        try:
+            self._resume_at(start)
+            stage = self._verdict_stage
+            while stage in ("search", "refit"):
+                for _ in range(self.settings.validate_every):
+                    self._learn_from(self.blocks.at(self.step))
+                    self.step += 1
+                stage = self._look(stage)
+            if stage == "weigh":
+                self._weigh()
+            document = self._from_coordinator("graph").arrays["graph"]
+            return graph_from_bytes(document.tobytes(), CausalGraph, where=self.agreement.coordinator)
+        finally:
+            self.exchange.close()
+
+    def _open(self) -> int:
+        """Greet the coordinator; learn how many columns each party has, and where to begin."""
+        held = self.checkpoints.steps() if self.seat.resume else []
+        greeting = {
+            "agreement": self.agreement.digest(),
+            "alignment": self.seat.alignment,
+            "names": [variable.name for variable in self.columns.variables],
+            "widths": [variable.width for variable in self.columns.variables],
+            "records": len(self.columns.plain),
+            "checkpoints": held,
+            "knowledge": self.seat.knowledge.model_dump(mode="json"),
+        }
+        variances = {"variances": self.columns.raw_variance}
+        self.conversation.send(self.agreement.coordinator, "hello", variances, greeting)
+        plan = self._from_coordinator("plan").meta
+        self.layouts = {party: Layout(tuple(plan["widths"][party])) for party in self.agreement.parties}
+        self.own = self.layouts[self.seat.party]
+        counts = [self.layouts[party].variables for party in self.agreement.parties]
+        self._first = dict(zip(self.agreement.parties, np.cumsum([0, *counts]).tolist(), strict=False))
+        self.blocks = Blocks(len(self.columns.plain), self.settings, self.agreement.seed)
+        self._set_up()
+        self._verdict_stage = "search"
+        return int(plan["start"])
+
+    def _set_up(self) -> None:
+        hidden, secret = self.settings.hidden, self.seat.secret
+        self._self_mask = self.own.spread(1.0 - np.eye(self.own.variables), hidden)
+        exchange = _exchange_class(self.settings.secure)
+        plain = [self.columns.plain[rows] for rows in self.blocks.training]
+        self.exchange: Exchange = exchange(self.conversation, self.agreement, self.layouts, plain)
+        with self._timed("open"):
+            self.exchange.open({peer: self._first_weights(peer) for peer in self.exchange.peers})
+        self.weights = self._first_weights(self.seat.party) * self._self_mask
+        self.decoders = Decoders(
+            self.columns.variables,
+            hidden,
+            self.settings.depth,
+            self.settings.variance,
+            rng=[
+                self.agreement.generator(secret, "decoder", self._first[self.seat.party] + place)
+                for place in range(self.own.variables)
+            ],
+        )
+
+    def _first_weights(self, target: str) -> Floats:
+        """Draw each edge's first weights from the places of its two ends, so that who holds what does not matter."""
+        effects = range(self._first[target], self._first[target] + self.layouts[target].variables)
+        return np.block([[self._edge(cause, effect) for effect in effects] for cause in range(self.own.variables)])
+
+    def _edge(self, cause: int, effect: int) -> Floats:
+        draw = self.agreement.generator(self.seat.secret, "encoder", self._first[self.seat.party] + cause, effect)
+        return draw.normal(0.0, FIRST_SCALE, (self.own.widths[cause], self.settings.hidden))
+
+    def _learn_from(self, block: int) -> None:
+        """One exchange: features of all others, local updates on their records, the gradient back to all."""
+        with self._timed("forward"):
+            foreign = self._see(block)
+        with self._timed("decode"):
+            update = self._local_updates(self.blocks.training[block], foreign)
+        with self._timed("backward"):
+            self.exchange.backward(block, update)
+
+    def _see(self, block: int) -> Floats:
+        """Return the others' features for a block of records."""
+        foreign = self.exchange.forward(block)
+        if self.seat.curious:
+            self.seat.curious(self.step, self.blocks.training[block], foreign)
+        return foreign
+
+    def _local_updates(self, rows: Array, foreign: Floats) -> Floats:
+        """Update decoders and own encoder in minibatches; return what the encoders of the others are to change by."""
+        rate, columns = self.settings.learning_rate, self.columns
+        update = np.zeros_like(foreign)
+        for part in self.blocks.minibatches(len(rows)):
+            plain = columns.plain[rows[part]]
+            features = foreign[part] + plain @ self.weights
+            found = self.decoders.gradients(features, columns.target[rows[part]], columns.observed[rows[part]])
+            self.decoders.step(found.parameters, rate)
+            self.weights -= rate * self._allowed() * (plain.T @ found.z)
+            update[part] += rate * found.z
+            self._losses.append(found.losses.mean(axis=0))
+        return update
+
+    def _allowed(self) -> Floats:
+        return self._self_mask if self._kept is None else self._kept
+
+    def _look(self, stage: str) -> str:
+        """Let the coordinator look at the graph; do what it says; return the next stage."""
+        strengths: dict[str, Array] = {}
+        if stage == "search":
+            with self._timed("strengths"):
+                strengths = self.exchange.squared_strengths()
+            strengths["own"] = self.own.squared_strengths(self.weights, self.settings.hidden)
+        meta = {"losses": np.mean(self._losses, axis=0).tolist()}
+        self._losses.clear()
+        self.conversation.send(self.agreement.coordinator, "strength", strengths, meta)
+        verdict = self._from_coordinator("verdict")
+        stage = str(verdict.meta["stage"])
+        if verdict.tensors:
+            with self._timed("scale"):
+                self._scale(verdict, restrict=stage != "search")
+        if verdict.meta["checkpoint"]:
+            self._save(int(verdict.meta["look"]), stage)
+        return stage
+
+    def _scale(self, verdict: Message, restrict: bool) -> None:
+        incoming = {peer: _factors(verdict, f"from/{peer}") for peer in self.exchange.peers}
+        outgoing = {peer: _factors(verdict, f"to/{peer}") for peer in self.exchange.peers}
+        own = np.ldexp(self.own.spread(_factors(verdict, "own"), self.settings.hidden).astype(np.float64), -FACTOR_BITS)
+        self.weights *= own
+        if restrict:
+            self.exchange.restrict(incoming, outgoing)
+            self._kept = self._self_mask * (own > 0)
+        else:
+            self.exchange.scale(incoming, outgoing)
+
+    def _weigh(self) -> None:
+        """Tell the coordinator what each edge is worth: its strength in the metric of the decoder's curvature."""
+        curvature = self._curvature()
+        metric = np.linalg.cholesky(curvature + 1e-9 * np.eye(self.settings.hidden)).astype(np.float64)
+        with self._timed("weigh"):
+            worth = self.exchange.squared_strengths(metric)
+        worth["own"] = self.own.squared_strengths(measured(self.weights, metric), self.settings.hidden)
+        self.conversation.send(self.agreement.coordinator, "strength", worth, {"losses": []})
+
+    def _curvature(self) -> Floats:
+        """Return the mean curvature (variables, hidden, hidden) of each variable's loss over the training records."""
+        columns, hidden = self.columns, self.settings.hidden
+        total = np.zeros((self.own.variables, hidden, hidden))
+        for block, rows in enumerate(self.blocks.training):
+            features = self._see(block) + columns.plain[rows] @ self.weights
+            total += len(rows) * self.decoders.curvature(features, columns.target[rows], columns.observed[rows])
+        return total / sum(map(len, self.blocks.training))
+
+    def _from_coordinator(self, kind: str) -> Message:
+        return self.conversation.recv(self.agreement.coordinator, kind)
+
+    def _save(self, look: int, stage: str) -> None:
+        if self.seat.run:
+            self.seat.run.ledger.flush()
+        state = {
+            **named("exchange", self.exchange.state()),
+            **named("decoders", self.decoders.state()),
+            "weights": self.weights,
+        }
+        if self._kept is not None:
+            state["kept"] = self._kept
+        meta = {"agreement": self.agreement.digest(), "alignment": self.seat.alignment, "stage": stage}
+        self.checkpoints.save(look, state, {**meta, "exchanges": self.step})
+
+    def _resume_at(self, look: int) -> None:
+        if look > 0:
+            state, meta = self.checkpoints.load(look)
+            self.exchange.load(under("exchange", state))
+            self.decoders.load(under("decoders", state))
+            self.weights, self._kept = state["weights"], state.get("kept")
+            self.step, self._verdict_stage = int(meta["exchanges"]), str(meta["stage"])
+        self.checkpoints.forget(after=look)
+
+    @contextmanager
+    def _timed(self, phase: str) -> Iterator[None]:
+        started = time.perf_counter()
+        yield
+        self.seconds[phase] += time.perf_counter() - started
+
+
+def _factors(message: Message, name: str) -> Factors:
+    found = message.arrays.get(name)
+    if found is None or found.dtype != np.int64:
+        raise FrameError(f"'{message.kind}' holds no factors '{name}'", where=message.sender)
+    return found
+
+
+def _exchange_class(secure: bool) -> type[Exchange]:
+    if not secure:
+        return PlainExchange
+    from colonnade.discover.secure_exchange import SecureExchange
+
+    return SecureExchange
