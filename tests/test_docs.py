@@ -300,9 +300,11 @@ def test_every_dependency_has_its_reason():
 
 def test_every_kind_of_message_is_in_the_threat_model():
     """A new message that nobody wrote down is a leak that nobody judged."""
+    from colonnade.discover.agreement import COORDINATOR_KINDS, PARTY_KINDS
     from colonnade.learn.agreement import ACTIVE_KINDS, PASSIVE_KINDS
 
-    assert named((DOCS / "security" / "threat-model.md").read_text()) >= ACTIVE_KINDS | PASSIVE_KINDS
+    kinds = ACTIVE_KINDS | PASSIVE_KINDS | COORDINATOR_KINDS | PARTY_KINDS
+    assert named((DOCS / "security" / "threat-model.md").read_text()) >= kinds
 
 
 def test_everything_that_an_attack_may_know_is_explained():
@@ -369,20 +371,34 @@ def free_ports(count: int) -> list[int]:
         return [probe.getsockname()[1] for probe in probes]
 
 
-@pytest.mark.slow
-def test_three_terminals_work_when_pasted(tmp_path):
-    terminals = Terminals(tmp_path)
-    for block in blocks(DOCS / "howto" / "three-terminals.md"):
+def paste(page: Path, folder: Path) -> None:
+    """Type everything on a page that begins with `colonnade init`, at ports that are free here."""
+    terminals = Terminals(folder)
+    for block in blocks(page):
         if block.file:
-            (tmp_path / block.file).write_text(block.text)
+            (folder / block.file).write_text(block.text)
         elif block.language == "bash" and block.word != "setup":
             terminals.type(block)
         if "colonnade init" in block.text:
-            file = tmp_path / "federation.yaml"
+            file = folder / "federation.yaml"
             text = file.read_text()
-            for number, port in enumerate(free_ports(3)):
+            for number, port in enumerate(free_ports(4)):
                 text = text.replace(f"127.0.0.1:{7101 + number}", f"127.0.0.1:{port}")
             file.write_text(text)
     terminals.wait()
+
+
+@pytest.mark.slow
+def test_four_terminals_find_a_graph_when_pasted(tmp_path):
+    paste(DOCS / "howto" / "discover-a-graph.md", tmp_path)
+    first, resumed = (
+        co.CausalGraph.load(tmp_path / "runs" / "hub" / run / "graph.json") for run in ("study-discover", "second")
+    )
+    assert first.edges[["cause", "effect"]].equals(resumed.edges[["cause", "effect"]])
+
+
+@pytest.mark.slow
+def test_three_terminals_work_when_pasted(tmp_path):
+    paste(DOCS / "howto" / "three-terminals.md", tmp_path)
     answers = (tmp_path / "predictions.csv").read_text().splitlines()
     assert len(answers) == 201

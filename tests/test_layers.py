@@ -13,7 +13,7 @@ TIERS = [
     {"measure", "run", "checkpoint", "ledger", "progress"},
     {"data", "federation"},
     {"wire"},
-    {"nets", "secure", "align"},
+    {"nets", "secure", "align", "place"},
     {"defend"},
     {"learn", "discover"},
     {"attack"},

@@ -127,6 +127,80 @@ def test_the_federation_file_alone(study):
     assert result.exit_code == 0
 
 
+class TestDiscovery:
+    """What discovery would stop at is told before, but only where a federation discovers."""
+
+    @pytest.fixture
+    def study(self, study):
+        study.federation["coordinator"] = {
+            "name": "hub",
+            "address": free_address(),
+            "fingerprint": "sha256:" + "0" * 64,
+        }
+        self.table(study, glucose=[1.5, 2.5, 2.0, 7.0], insulin=[1.5, 1.0, 3.5, 9.5])
+        return study
+
+    def table(self, study, **columns):
+        frame = pd.DataFrame(columns).rename_axis("id")
+        frame.to_csv(study.folder / "lab.csv")
+
+    def test_columns_in_order_have_no_problems(self, study):
+        assert study.check() == []
+
+    @pytest.mark.parametrize(
+        ("columns", "what"),
+        [
+            ({"glucose": [1.0] * 4, "insulin": [1.5, 1.0, 3.5, 9.5]}, "'glucose' is constant"),
+            ({"glucose": [1.5, 2.5, 2.0, 7.0], "twice": [3.0, 5.0, 4.0, 14.0]}, "say the same thing"),
+            ({"glucose": [1.5, None, 2.0, 7.0]}, "missing values"),
+        ],
+    )
+    def test_columns_that_cannot_be_variables(self, study, columns, what):
+        self.table(study, **columns)
+        problem = only(study.check())
+        assert (problem.field, what in problem.what) == ("data.columns", True)
+        del study.federation["coordinator"]
+        assert study.check() == [], "training can use them"
+
+    def test_a_kind_for_no_column(self, study):
+        study.party["kinds"] = {"glucos": "count"}
+        problem = only(study.check())
+        assert (problem.field, problem.remedy) == ("kinds", "did you mean 'glucose'?")
+
+    def test_a_kind_that_does_not_fit(self, study):
+        study.party["kinds"] = {"glucose": "count"}
+        assert "stated to be a count" in only(study.check()).what
+
+    @pytest.mark.parametrize(
+        ("knowledge", "what"),
+        [
+            ({"required": [["glucose", "insulin"], ["insulin", "glucose"]]}, "cycle"),
+            ({"required": [["glucose", "age"]], "sinks": ["glucose"]}, "required and also ruled out"),
+            ({"roots": ["age"]}, "not about the party's own variables"),
+        ],
+    )
+    def test_knowledge_that_cannot_be_true(self, study, knowledge, what):
+        study.party["knowledge"] = knowledge
+        problem = only(study.check())
+        assert (problem.field, what in problem.what) == ("knowledge", True)
+
+    def test_own_knowledge_against_what_all_know(self, study):
+        study.federation["knowledge"] = {"forbidden": [["glucose", "age"]]}
+        study.party["knowledge"] = {"required": [["glucose", "age"]]}
+        assert only(study.check()).field == "knowledge"
+
+    def test_the_coordinator_is_a_peer_too(self, study):
+        notes = study.check(network=True)
+        assert [(note.severity, note.field) for note in notes] == [("note", "peer clinic"), ("note", "peer hub")]
+
+    def test_the_coordinators_own_keys(self, study):
+        prints = make_kit(study.authority, "hub", study.folder / "hub")
+        study.federation["coordinator"]["fingerprint"] = prints
+        files = {name: file.replace("lab/", "hub/") for name, file in study.party["credentials"].items()}
+        study.party = {"party": "hub", "credentials": files}
+        assert study.check() == []
+
+
 def test_an_unknown_defense_names_the_nearest(study):
     study.party["defense"] = {"name": "gausian"}
     problem = only(study.check())

@@ -8,6 +8,7 @@ from typer.testing import CliRunner
 
 from colonnade.cli import app
 from colonnade.federation import FederationFile, PartyFile, read_federation, read_party
+from colonnade.federation.discovery import DiscoverySettings
 from colonnade.federation.template import federation_template, party_template
 
 
@@ -47,6 +48,32 @@ def test_every_key_of_both_files_is_shown_with_its_default():
     federation, party = federation_template("s", ["a", "b"], "a", "y"), party_template(["a", "b"], "a")
     assert [key for key in FederationFile.model_fields if f"\n{key}:" not in federation] == []
     assert [key for key in PartyFile.model_fields if f"\n{key}:" not in party] == []
+
+
+def test_a_coordinator_gets_its_entry_and_a_file_without_data(tmp_path):
+    result = init("clinic", "lab", "--coordinator", "hub", "--out", tmp_path)
+    assert result.exit_code == 0, result.output
+    federation, own = read_federation(tmp_path / "federation.yaml"), read_party(tmp_path / "hub.yaml")
+    assert (federation.active, federation.label, federation.coordinator.name) == (None, None, "hub")
+    assert len({entry.address for entry in federation.everybody.values()}) == 3
+    assert (own.party, own.data, own.credentials.key) == ("hub", None, tmp_path / "keys" / "hub" / "key.pem")
+    assert federation.discovery == DiscoverySettings(), "what is written is what would be taken anyway"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "what"),
+    [
+        (["--coordinator", "lab"], "named twice"),
+        (["--coordinator", "Hub"], "no party name"),
+        (["--coordinator", "federation"], "federation"),
+        (["--active", "clinic"], "--label: is missing"),
+        (["--label", "outcome"], "--active: is missing"),
+    ],
+)
+def test_half_a_role_is_refused(tmp_path, arguments, what):
+    result = init("clinic", "lab", *arguments, "--out", tmp_path)
+    assert (result.exit_code, list(tmp_path.iterdir())) == (3, [])
+    assert what in result.stderr
 
 
 @settings(max_examples=100, deadline=None)

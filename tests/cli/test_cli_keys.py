@@ -40,6 +40,16 @@ def test_kits_and_fingerprints_are_made_as_the_federation_file_wants_them(run, t
     assert "PRIVATE" not in result.output
 
 
+def test_the_coordinator_gets_a_kit_of_its_own(run, tmp_path):
+    """It is no party: its fingerprint is printed where the federation file wants it."""
+    printed = yaml.safe_load(run("clinic", "lab", "--coordinator", "hub").stdout)
+    credentials = Credentials.in_folder(tmp_path / "keys" / "hub")
+    certificate = read_certificate(credentials.load("hub").certificate, credentials.certificate)
+    assert printed["coordinator"] == {"name": "hub", "fingerprint": fingerprint(certificate)}
+    assert list(printed["parties"]) == ["clinic", "lab"]
+    assert "named twice" in str(run("bank", "--coordinator", "bank").exception)
+
+
 def test_existing_kits_are_kept_unless_renewed(run, tmp_path):
     """A second call by mistake changes nothing; --renew keeps the fingerprints; new parties join the same CA."""
     first = yaml.safe_load(run("clinic").stdout)

@@ -123,15 +123,45 @@ def test_missing_targets_teach_nothing():
     np.testing.assert_array_equal(found.z, changed.z)
 
 
-def test_curvature_is_the_mean_outer_product_of_single_records():
-    variables = variables_of(MIXED)
-    decoders = decoders_of(variables, depth=2)
-    z, target, observed = drawn(variables, 7, 3)
-    single = np.stack(
-        [decoders.gradients(z[i : i + 1], target[i : i + 1], observed[i : i + 1]).z.reshape(6, 3) for i in range(7)]
-    )
-    expected = np.einsum("njh,njk->jhk", single, single) / 7
-    np.testing.assert_allclose(decoders.curvature(z, target, observed), expected, atol=1e-14)
+@pytest.mark.parametrize("depth", [1, 2, 3])
+def test_curvature_is_the_expected_square_of_the_gradient(depth):
+    """Fisher's identity: over targets drawn from the decoders' own likelihood, E[g gᵀ] is the curvature."""
+    kinds = ["binary", "categorical"]
+    variables = variables_of(kinds)
+    decoders = decoders_of(variables, depth=depth)
+    z, target, observed = drawn(variables, 6, 3)
+    observed[:] = True
+    observed[2, 1] = False
+    expected = np.zeros((2, 3, 3))
+    for place, variable in enumerate(variables):
+        for record in range(6):
+            for level in range(max(len(variable.levels), 2)):
+                target[record, place] = level
+                found = decoders.gradients(z[[record]], target[[record]], observed[[record]])
+                own = found.z.reshape(2, 3)[place]
+                chance = np.exp(-found.losses[0, place]) if observed[record, place] else 0.0
+                expected[place] += chance * np.outer(own, own) / 6
+    np.testing.assert_allclose(decoders.curvature(z, observed), expected, atol=1e-12)
+
+
+def test_curvature_of_numbers_and_counts_is_the_expected_square_of_the_gradient():
+    rng, draws = np.random.default_rng(0), 40_000
+    kinds = ["continuous", "count"]
+    variables = variables_of(kinds)
+    decoders = decoders_of(variables)
+    z = np.repeat(drawn(variables, 1, 3)[0], draws, axis=0)
+    outputs = {
+        family.name: decoders._outputs(family, decoders._layers(z[:1])[-1][family.rows])
+        for family in decoders._families
+    }
+    mean, raw = outputs["continuous"][0, 0]
+    numbers = rng.normal(mean, np.sqrt(np.logaddexp(0, raw) + 1e-3), draws)
+    target = np.stack([numbers, rng.poisson(np.exp(outputs["count"][0, 0, 0]), draws)], axis=1).astype(float)
+    observed = np.ones_like(target, dtype=bool)
+    single = decoders.gradients(z, target, observed).z.reshape(draws, 2, 3) * draws
+    expected = np.einsum("njh,njk->jhk", single, single) / draws
+    found = decoders.curvature(z, observed)
+    np.testing.assert_allclose(found, expected, atol=0.05 * np.abs(found).max())
 
 
 def test_first_weights_do_not_depend_on_who_holds_a_column():

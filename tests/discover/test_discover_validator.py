@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from colonnade.discover.validator import OFFSET, Validator, greedy_acyclic, is_acyclic, reachable, spectral
 from colonnade.errors import ConfigError, RunError
 
-SETTINGS = {"learning_rate": 0.01, "sparsity": 0.005, "growth": 0.006, "steps_per_epoch": 10}
+SETTINGS = {"sparsity": 0.005, "growth": 0.06}
 
 
 def strengths_of(d, seed=0, density=1.0):
@@ -100,33 +100,52 @@ def test_the_greedy_graph_refuses_contradictions():
 
 
 def test_sparsity_alone_takes_the_same_length_from_every_edge():
-    """Group soft threshold: learning rate times steps times weight, and 0 where less than that was left."""
+    """Group soft threshold: learning times weight, and 0 where less than that was left."""
     B = np.array([[0, 0.5, 1e-5], [0, 0, 0.2], [0, 0, 0]])
-    verdict = Validator(3, **(SETTINGS | {"growth": 0.0})).judge(B, steps=4)
-    shrunk = np.maximum(B - 0.01 * 4 * 0.005, 0)
+    verdict = Validator(3, **(SETTINGS | {"growth": 0.0})).judge(B, learned=0.04)
+    shrunk = np.maximum(B - 0.04 * 0.005, 0)
     np.testing.assert_allclose(verdict.factors * B, shrunk, atol=1e-15)
     assert verdict.acyclic and verdict.edges == 2
 
 
-def test_the_weight_of_cycles_grows_by_epoch_and_stops_once_acyclic():
+def test_the_weight_of_cycles_grows_with_learning_and_stops_once_acyclic():
     validator = Validator(3, **SETTINGS)
     cyclic = np.array([[0, 0.5, 0], [0, 0, 0.5], [0.5, 0, 0]])
     for _ in range(5):
-        verdict = validator.judge(cyclic, steps=2)
+        verdict = validator.judge(cyclic, learned=0.02)
     assert not verdict.acyclic and validator.weight == pytest.approx(0.006)
     cyclic[2, 0] = 0.09
-    assert validator.judge(cyclic, steps=2).acyclic and validator.weight == pytest.approx(0.006)
+    assert validator.judge(cyclic, learned=0.02).acyclic and validator.weight == pytest.approx(0.006)
 
 
 def test_training_on_the_verdict_alone_ends_acyclic():
-    validator = Validator(6, **(SETTINGS | {"growth": 0.1}))
+    validator = Validator(6, **(SETTINGS | {"growth": 1.0}))
     B = strengths_of(6)
     for _ in range(2000):
-        verdict = validator.judge(B, steps=1)
+        verdict = validator.judge(B, learned=0.01)
         if verdict.acyclic:
             break
         B = B * verdict.factors
     assert verdict.acyclic and 0 < verdict.edges < 15
+
+
+def test_a_long_way_at_once_ends_near_many_short_ones():
+    """The coordinator may look rarely: the gradient is taken anew on the way."""
+    whole, parts = Validator(6, **(SETTINGS | {"growth": 0.0})), Validator(6, **(SETTINGS | {"growth": 0.0}))
+    whole.weight = parts.weight = 0.3
+    start_at = strengths_of(6)
+    at_once = start_at * whole.judge(start_at, learned=1.0).factors
+    by_parts = start_at
+    for _ in range(200):
+        by_parts = by_parts * parts.judge(by_parts, learned=0.005).factors
+    np.testing.assert_allclose(at_once, by_parts, atol=0.01)
+    assert np.abs(at_once - start_at).max() > 0.03
+
+
+def test_in_a_refit_sparsity_alone_shrinks_edges():
+    B = strengths_of(4)
+    verdict = Validator(4, **SETTINGS).shrink(B, learned=2.0, sparsity=0.01)
+    np.testing.assert_allclose(verdict.factors * B, np.maximum(B - 0.02, 0) * (B > 0))
 
 
 def test_knowledge_rules_the_factors():
@@ -134,7 +153,7 @@ def test_knowledge_rules_the_factors():
     required, forbidden = np.zeros((5, 5), bool), np.zeros((5, 5), bool)
     required[0, 1] = forbidden[2, 3] = True
     validator = Validator(5, required=required, forbidden=forbidden, **SETTINGS)
-    factors = validator.judge(B, steps=1).factors
+    factors = validator.judge(B, learned=0.01).factors
     assert factors[0, 1] == 1 and factors[2, 3] == 0 and (np.diag(factors) == 0).all()
     assert ((factors >= 0) & (factors <= 1)).all()
 
@@ -143,23 +162,23 @@ def test_strengths_below_zero_are_taken_for_none():
     """Noise for privacy may push a strength below 0."""
     B = strengths_of(4)
     B[0, 1] = -0.3
-    assert Validator(4, **SETTINGS).judge(B, steps=1).factors[0, 1] == 0
+    assert Validator(4, **SETTINGS).judge(B, learned=0.01).factors[0, 1] == 0
 
 
 def test_a_diverged_run_is_told_so():
     B = strengths_of(4)
     B[0, 1] = np.nan
     with pytest.raises(RunError, match="learning rate"):
-        Validator(4, **SETTINGS).judge(B, steps=1)
+        Validator(4, **SETTINGS).judge(B, learned=0.01)
 
 
 def test_a_resumed_validator_says_the_same():
     one, two = Validator(6, **SETTINGS), Validator(6, **SETTINGS)
     for seed in range(4):
-        one.judge(strengths_of(6, seed), steps=3)
+        one.judge(strengths_of(6, seed), learned=0.03)
     two.load(one.state())
     for seed in range(4, 8):
-        first, second = (validator.judge(strengths_of(6, seed), steps=3) for validator in (one, two))
+        first, second = (validator.judge(strengths_of(6, seed), learned=0.03) for validator in (one, two))
         np.testing.assert_array_equal(first.factors, second.factors)
         assert first.rho == second.rho
     with pytest.raises(RunError):

@@ -7,7 +7,7 @@ from town import Town, records
 
 from colonnade.align.simulate import align_federation
 from colonnade.federation.federation import Federation
-from colonnade.learn.join import Place
+from colonnade.learn.join import TrainingPlace
 from colonnade.learn.joint import JointRun
 from colonnade.learn.part import Part
 from colonnade.run import Run
@@ -17,7 +17,9 @@ pytestmark = pytest.mark.slow
 
 def joint_run(town: Town) -> JointRun:
     """The same network, undivided, on the pooled records of the town."""
-    places = [Place.read(town.folder / "federation.yaml", town.folder / f"{party}.yaml") for party in town.parties]
+    places = [
+        TrainingPlace.read(town.folder / "federation.yaml", town.folder / f"{party}.yaml") for party in town.parties
+    ]
     federation = Federation({place.name: place.records()[0] for place in places}, "clinic")
     run = JointRun(align_federation(federation), places[0].federation.task, seed=0)
     run.run()

@@ -8,6 +8,7 @@ import signal
 import socket
 import sys
 import time
+from contextlib import ExitStack
 from multiprocessing.context import ForkServerProcess
 from pathlib import Path
 
@@ -19,7 +20,9 @@ from colonnade.learn.agreement import SIMULATION_SECRET
 from colonnade.wire.authority import Authority, make_kit
 
 SPAWN = multiprocessing.get_context("forkserver")
-SPAWN.set_forkserver_preload(["colonnade.learn.join", "colonnade.learn.answer", "colonnade.wire.network"])
+SPAWN.set_forkserver_preload(
+    ["colonnade.learn.join", "colonnade.learn.answer", "colonnade.discover.join", "colonnade.wire.network"]
+)
 
 COLUMNS = {
     "clinic": ["age", "pressure"],
@@ -40,42 +43,32 @@ def records(count: int, seed: int = 0) -> pd.DataFrame:
     return table
 
 
-class Town:
-    """A federation's files in one folder, and its parties as processes."""
+class Hosts:
+    """Parties as processes, with their keys, secrets and files in one folder."""
 
-    def __init__(
-        self,
-        folder: Path,
-        parties: int = 3,
-        count: int = 240,
-        heartbeat: float = 2.0,
-        threads: int | None = 1,
-        **task: object,
-    ) -> None:
-        self.folder, self.parties, self.threads = folder, list(COLUMNS)[:parties], threads
+    command, run_name = "join", "town"
+
+    def __init__(self, folder: Path, parties: list[str], threads: int | None = 1) -> None:
+        self.folder, self.parties, self.threads = folder, parties, threads
         folder.mkdir(parents=True, exist_ok=True)
-        self.table = records(count)
+        self.ports = dict(zip(parties, free_ports(len(parties)), strict=True))
         self.processes: dict[str, ForkServerProcess] = {}
         self._write_keys()
         self._write_secrets()
-        self._write_files(heartbeat, task)
 
-    def write_table(self, party: str, table: pd.DataFrame, name: str, labelled: bool = True) -> Path:
-        columns = COLUMNS[party] + (["outcome"] if party == "clinic" and labelled else [])
-        path = self.folder / name
-        table[columns].to_csv(path, index_label="id")
-        return path
-
-    def start(self, party: str, *arguments: str, command: str = "join", federation: str = "federation.yaml") -> None:
+    def start(
+        self, party: str, *arguments: str, command: str | None = None, federation: str = "federation.yaml"
+    ) -> None:
         """Start one party's process. It is a fork of a server that has imported torch already: quick, and as mortal."""
-        line = [command, str(self.folder / federation), "--party", str(self.folder / f"{party}.yaml"), *arguments]
+        file = str(self.folder / f"{party}.yaml")
+        line = [command or self.command, str(self.folder / federation), "--party", file, *arguments]
         process = SPAWN.Process(
             target=_live, args=(line, str(self.folder / f"{party}.log"), str(self.folder), self.threads)
         )
         process.start()
         self.processes[party] = process
 
-    def start_all(self, *arguments: str, command: str = "join") -> None:
+    def start_all(self, *arguments: str, command: str | None = None) -> None:
         for party in self.parties:
             self.start(party, *arguments, command=command)
 
@@ -112,7 +105,7 @@ class Town:
         return (self.folder / f"{party}.log").read_text()
 
     def run_folder(self, party: str) -> Path:
-        return self.folder / "runs" / party / "town"
+        return self.folder / "runs" / party / self.run_name
 
     def sent_messages(self, party: str) -> int:
         """How many messages have left `party` so far in its run, by its ledger."""
@@ -126,11 +119,21 @@ class Town:
             assert time.monotonic() < end, f"{party} sends nothing; its log:\n{self.log(party)}"
             time.sleep(0.005)
 
-    def weights(self) -> dict[str, bytes]:
-        return {party: (self.run_folder(party) / "model" / "part.safetensors").read_bytes() for party in self.parties}
+    def write_yaml(self, name: str, content: dict[str, object]) -> None:
+        (self.folder / name).write_text(yaml.safe_dump(content, sort_keys=False))
+
+    def entry(self, party: str) -> dict[str, object]:
+        """How the federation file says that `party` is reached and recognised."""
+        return {"address": f"127.0.0.1:{self.ports[party]}", "fingerprint": self.fingerprints[party]}
+
+    def own_file(self, party: str) -> dict[str, object]:
+        """What every party's own file holds, but for its data."""
+        files = {"ca": "ca.pem", "certificate": "certificate.pem", "key": "key.pem"}
+        keys = {name: str(Path("keys") / party / file) for name, file in files.items()}
+        return {"party": party, "runs": f"runs/{party}", "device": "cpu", "credentials": keys}
 
     def _write_secrets(self) -> None:
-        """Give the parties the secrets of a simulation, so that two towns, and a joint run, can be compared."""
+        """Give the parties the secrets of a simulation, so that two runs, and one in one process, can be compared."""
         for party in self.parties:
             path = self.folder / "runs" / party / "secret"
             path.parent.mkdir(parents=True)
@@ -140,37 +143,52 @@ class Town:
         authority = Authority.open(self.folder / "keys" / "ca")
         self.fingerprints = {party: make_kit(authority, party, self.folder / "keys" / party) for party in self.parties}
 
+
+class Town(Hosts):
+    """A federation that trains: its files in one folder, and its parties as processes."""
+
+    def __init__(
+        self,
+        folder: Path,
+        parties: int = 3,
+        count: int = 240,
+        heartbeat: float = 2.0,
+        threads: int | None = 1,
+        **task: object,
+    ) -> None:
+        super().__init__(folder, list(COLUMNS)[:parties], threads)
+        self.table = records(count)
+        self._write_files(heartbeat, task)
+
+    def write_table(self, party: str, table: pd.DataFrame, name: str, labelled: bool = True) -> Path:
+        columns = COLUMNS[party] + (["outcome"] if party == "clinic" and labelled else [])
+        path = self.folder / name
+        table[columns].to_csv(path, index_label="id")
+        return path
+
+    def weights(self) -> dict[str, bytes]:
+        return {party: (self.run_folder(party) / "model" / "part.safetensors").read_bytes() for party in self.parties}
+
     def _write_files(self, heartbeat: float, task: dict[str, object]) -> None:
-        entries = {
-            party: {"address": f"127.0.0.1:{free_port()}", "fingerprint": self.fingerprints[party]}
-            for party in self.parties
-        }
         federation = {
-            "name": "town", "parties": entries, "active": "clinic", "label": "outcome", "heartbeat": heartbeat,
+            "name": "town", "parties": {party: self.entry(party) for party in self.parties}, "active": "clinic",
+            "label": "outcome", "heartbeat": heartbeat,
             "task": {"epochs": 4, "batch_size": 24, "checkpoint_every": 5, **task},
         }  # fmt: skip
-        (self.folder / "federation.yaml").write_text(yaml.safe_dump(federation, sort_keys=False))
+        self.write_yaml("federation.yaml", federation)
         for party in self.parties:
             self.write_table(party, self.table, f"{party}.csv")
-            keys = Path("keys") / party
-            mine = {
-                "party": party,
-                "data": {"path": f"{party}.csv", "id_column": "id"},
-                "runs": f"runs/{party}",
-                "device": "cpu",
-                "credentials": {
-                    "ca": str(keys / "ca.pem"),
-                    "certificate": str(keys / "certificate.pem"),
-                    "key": str(keys / "key.pem"),
-                },
-            }
-            (self.folder / f"{party}.yaml").write_text(yaml.safe_dump(mine, sort_keys=False))
+            data = {"path": f"{party}.csv", "id_column": "id"}
+            self.write_yaml(f"{party}.yaml", {**self.own_file(party), "data": data})
 
 
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
+def free_ports(count: int) -> list[int]:
+    """Return different ports: one that is let go may be drawn again at once."""
+    with ExitStack() as stack:
+        probes = [stack.enter_context(socket.socket()) for _ in range(count)]
+        for probe in probes:
+            probe.bind(("127.0.0.1", 0))
+        return [int(probe.getsockname()[1]) for probe in probes]
 
 
 def _live(line: list[str], log: str, folder: str, threads: int | None) -> None:

@@ -66,6 +66,36 @@ def test_problems_of_both_files_and_of_the_records_come_together(study):
     assert {problem.field for problem in study.problems("lab")} == {"colour", "data.path"}
 
 
+def test_a_party_without_data(study):
+    del study.parties["lab"]["data"]
+    problem = only(study.problems("lab"))
+    assert (problem.field, problem.what) == ("data", "is missing")
+
+
+def test_without_a_label_and_a_coordinator_there_is_only_a_note(study):
+    del study.federation["active"], study.federation["label"]
+    assert study.problems("lab") == []
+    assert "coordinator" in {note.field for note in study.check("lab")}
+
+
+@pytest.mark.parametrize(
+    ("given", "field"),
+    [
+        ({"data": {"path": "lab.csv", "id_column": "id"}}, "data"),
+        ({"kinds": {"age": "count"}}, "kinds"),
+        ({"sensitive": ["age"]}, "sensitive"),
+        ({"knowledge": {"roots": ["age"]}}, "knowledge"),
+    ],
+)
+def test_the_coordinator_holds_no_data_and_knows_nothing(study, given, field):
+    """It sees the strengths of all edges: with columns of its own it would learn more than it must."""
+    study.federation["coordinator"] = {"name": "hub", "address": "hub:7103"}
+    study.tables["hub"], study.parties["hub"] = None, {"party": "hub"}
+    assert study.problems("hub") == []
+    study.parties["hub"] |= given
+    assert only(study.problems("hub")).field == field
+
+
 def test_the_federation_file_can_be_checked_alone(study):
     study.write()
     assert all(problem.severity == "note" for problem in check(study.folder / "federation.yaml"))

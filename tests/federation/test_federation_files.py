@@ -173,7 +173,9 @@ def test_one_party_is_no_federation(federation):
     ("text", "field", "what"),
     [
         ("data: {path: a.csv, id_column: id}", "party", "is missing"),
-        ("party: clinic", "data", "is missing"),
+        (PARTY + "kinds: {age: contnuous}", "kinds.age", "must not be 'contnuous'"),
+        (PARTY + "knowledge: {require: []}", "knowledge.require", "unknown key 'require'"),
+        (PARTY + "knowledge: {required: [[age]]}", "knowledge.required.0.1", "is missing"),
         ("party: clinic\ndata: {path: a.csv}", "data.id_column", "is missing"),
         (PARTY + "device: gpu", "device", "'gpu' is no device"),
         (PARTY + "sensitive: age", "sensitive", "must be a valid tuple"),
@@ -185,6 +187,43 @@ def test_a_wrong_party_file_is_told_with_its_field(party, text, field, what):
     (problem,) = problems_of(party, text)
     assert problem.field == field
     assert what in problem.what
+
+
+def test_what_discovery_needs_is_read(federation, party):
+    block = 'coordinator: {name: hub, address: "hub:7103"}\ndiscovery: {epochs: 9}\nknowledge: {roots: [age]}\n'
+    file = federation(FEDERATION.replace("active: clinic\nlabel: outcome\n", "") + block)
+    assert (file.active, file.label, file.discovers) == (None, None, True)
+    assert list(file.everybody) == ["clinic", "lab", "hub"]
+    assert (file.coordinator.name, file.discovery.epochs, file.knowledge.roots) == ("hub", 9, ("age",))
+    own = party(PARTY + "kinds: {age: count}\nknowledge: {forbidden: [[age, sex]]}\n")
+    assert (own.kinds, own.knowledge.forbidden) == ({"age": "count"}, (("age", "sex"),))
+    assert party("party: hub").data is None
+
+
+def test_a_federation_that_only_trains_says_nothing_of_discovery(federation):
+    assert not federation(FEDERATION).discovers
+
+
+@pytest.mark.parametrize(
+    ("coordinator", "field", "what"),
+    [
+        ('{name: lab, address: "hub:7103"}', "coordinator.name", "'lab' is a party"),
+        ('{name: hub, address: "[::1]:7102"}', "parties", "2 parties have the same address"),
+        ('{name: Hub, address: "hub:7103"}', "coordinator.name", "no party name"),
+        ("{name: hub}", "coordinator.address", "is missing"),
+        ('{nam: hub, name: hub, address: "hub:7103"}', "coordinator.nam", "unknown key 'nam'"),
+    ],
+)
+def test_a_coordinator_that_cannot_be_is_told(federation, coordinator, field, what):
+    (problem,) = problems_of(federation, FEDERATION + f"coordinator: {coordinator}\n")
+    assert problem.field == field
+    assert what in problem.what
+
+
+@pytest.mark.parametrize(("given", "missing"), [("active: clinic\n", "active"), ("label: outcome\n", "label")])
+def test_label_and_active_party_come_together(federation, given, missing):
+    (problem,) = problems_of(federation, FEDERATION.replace(given, ""))
+    assert (problem.field, problem.what) == (missing, "is missing")
 
 
 def test_images_need_no_id_column(party):
@@ -246,6 +285,8 @@ def test_parties_notice_any_difference_that_matters(federation):
         FEDERATION.replace("seed: 5", "seed: 6"),
         FEDERATION.replace("outcome", "income"),
         FEDERATION.replace("7101", "7109"),
+        FEDERATION + "discovery: {epochs: 4}\n",
+        FEDERATION + "knowledge: {roots: [age]}\n",
         yaml.safe_dump(swapped, sort_keys=False),
     ]
     digests = {federation_digest(federation(text)) for text in others}

@@ -5,12 +5,12 @@ from functools import cache
 import numpy as np
 import pytest
 from bfv_parts import evaluator, key_pair, product_of
-from scipy.stats import chi2
+from scipy.stats import binom, chi2
 
 from colonnade.secure import ring
 from colonnade.secure.backend import Product
 from colonnade.secure.bfv import BfvEvaluator, tile_for
-from colonnade.secure.bfv_masks import FLOOD_BITS, Mask, flooding
+from colonnade.secure.bfv_masks import FLOOD_BITS, NOISE_BITS, Mask, flooding, make_masks, small_noise, ternary
 from colonnade.secure.bfv_words import PRIMES, SENT_PRIMES, from_wire, library
 from colonnade.secure.tiles import DEGREE
 
@@ -23,11 +23,10 @@ class WithoutFreshRandomness(BfvEvaluator):
     def _mask(self):
         here = library()
         share = ring.random_ring((DEGREE,))
-        zero = here.ciphertext(np.stack([np.zeros((3, DEGREE), np.uint64), np.ones((3, DEGREE), np.uint64)]))
-        masked = here.evaluator.sub_plain(zero, here.plaintext(share))
-        with_mask, without = (here.words(here.evaluator.transform_to_ntt(each)) for each in (masked, zero))
-        primes = np.array(PRIMES, np.uint64)[:, None]
-        return Mask((with_mask + (primes - without)) % primes, share)
+        nothing, one = np.zeros((2, len(PRIMES), DEGREE), np.uint64), np.zeros((2, len(PRIMES), DEGREE), np.uint64)
+        one[1, :, 0] = 1  # the library computes with nothing that hides nothing
+        noise = here.words(here.evaluator.sub_plain(here.ciphertext(one), here.plaintext(share))).copy()
+        return Mask(here.ciphertext(nothing, transformed=True), here.ciphertext(noise - one), share)
 
 
 class WithNarrowMasks(BfvEvaluator):
@@ -37,10 +36,8 @@ class WithNarrowMasks(BfvEvaluator):
         mask = super()._mask()
         here = library()
         narrow = mask.share & np.uint64(2**40 - 1)
-        back = here.plaintext(ring.wrap(mask.share - narrow))
-        encrypted = here.evaluator.transform_from_ntt(here.ciphertext(mask.words, transformed=True))
-        here.evaluator.add_plain_inplace(encrypted, back)
-        return Mask(here.words(here.evaluator.transform_to_ntt(encrypted)), narrow)
+        here.evaluator.add_plain_inplace(mask.noise, here.plaintext(ring.wrap(mask.share - narrow)))
+        return Mask(mask.zero, mask.noise, narrow)
 
 
 @cache
@@ -165,6 +162,33 @@ def test_the_holder_sees_nothing_of_the_secret_in_ciphertexts_of_it():
         words = from_wire(key_pair().encrypt(np.full((1, DEGREE), value, np.uint64), product)[0], PRIMES)
         for shift in (0, 20, 46):
             assert deviation(words.ravel(), shift) < chi2.isf(FALSE_ALARM, 255)
+
+
+def test_the_randomness_of_a_fresh_zero_has_the_distributions_that_its_security_rests_on():
+    """Ring-LWE with narrower noise or a lopsided secret is another problem than the one that is hard."""
+    secret = np.concatenate([ternary() for _ in range(8)])
+    counts = np.bincount(secret + 1, minlength=3)
+    assert counts.size == 3
+    assert ((counts - secret.size / 3) ** 2 / (secret.size / 3)).sum() < chi2.isf(FALSE_ALARM, 2)
+    noise = np.concatenate([small_noise() for _ in range(8)])
+    assert np.abs(noise).max() <= NOISE_BITS
+    expected = binom.pmf(np.arange(2 * NOISE_BITS + 1), 2 * NOISE_BITS, 0.5) * noise.size
+    counts = np.bincount(noise + NOISE_BITS, minlength=expected.size)
+    common = expected > 20
+    statistic = ((counts - expected)[common] ** 2 / expected[common]).sum()
+    assert statistic < chi2.isf(FALSE_ALARM, int(common.sum()))
+
+
+def test_a_fresh_zero_is_an_encryption_of_zero_and_never_the_same():
+    here = library()
+    zeros = [mask.zero for _ in range(2) for mask in make_masks(evaluator()._pool._public)]
+    words = [here.words(zero) for zero in zeros]
+    assert not any((words[0] == other).mean() > 0.01 for other in words[1:])
+    room = np.log2(np.prod([float(prime) for prime in PRIMES])) - 60
+    for zero in zeros:
+        back = here.evaluator.transform_from_ntt(zero)
+        assert not here.coefficients(key_pair()._decryptor.decrypt(back)).any()
+        assert key_pair()._decryptor.invariant_noise_budget(back) >= int(room - np.log2(2 * NOISE_BITS * DEGREE))
 
 
 def test_flooding_is_one_number_in_all_its_residues_and_uniform():

@@ -9,7 +9,8 @@ from bfv_parts import evaluator, key_pair
 from colonnade.errors import FrameError
 from colonnade.secure.backend import Product
 from colonnade.secure.bfv import BfvEvaluator, tile_for
-from colonnade.secure.bfv_words import KEY_PRIMES, PRIMES, SENT_PRIMES, to_wire
+from colonnade.secure.bfv_public import ZEROS
+from colonnade.secure.bfv_words import PRIMES, SENT_PRIMES, to_wire
 
 PRODUCT = Product(2, 2, 2)
 MUTATIONS = 1000
@@ -105,7 +106,7 @@ def test_mutated_public_keys_are_refused_or_used_but_never_stop_the_holder_other
     [
         (PRIMES, lambda octets: evaluator().load(octets[None], PRODUCT)),
         (SENT_PRIMES, lambda octets: key_pair().receive_shares(octets[None], PRODUCT)),
-        (KEY_PRIMES, lambda octets: BfvEvaluator(octets.tobytes())),
+        (PRIMES, lambda octets: BfvEvaluator(octets.tobytes() * ZEROS)),
     ],
 )
 def test_words_at_the_edge_of_their_range_are_told_apart(primes, take):

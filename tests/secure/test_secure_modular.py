@@ -3,16 +3,30 @@
 import numpy as np
 import pytest
 import seal
+from bfv_parts import evaluator, key_pair
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
+from colonnade.errors import DataError
+from colonnade.secure import ring
 from colonnade.secure.backend import Product
+from colonnade.secure.bfv import BfvBackend, tile_for
 from colonnade.secure.bfv_encoding import encode
 from colonnade.secure.bfv_masks import statistical_bits
 from colonnade.secure.bfv_words import KEY_PRIMES, PRIMES, library
-from colonnade.secure.modular import LARGEST_INNER, add, combine, gap, left_limbs, multiply, right_limbs
-from colonnade.secure.tiles import DEGREE, Tile, choose_tile
+from colonnade.secure.modular import (
+    LARGEST_INNER,
+    add,
+    gap,
+    left_limbs,
+    multiply,
+    multiply_pointwise,
+    residues,
+    right_limbs,
+    shifted,
+)
+from colonnade.secure.tiles import DEGREE, Tile, _uneven_places, choose_tile
 
 
 def whole(limbs):
@@ -38,10 +52,17 @@ def test_the_longest_sum_of_the_largest_residues_is_exact(prime):
         multiply(left_limbs(longer), right_limbs(longer.T), prime)
 
 
-@given(st.sampled_from(PRIMES), arrays(np.int64, (5, 3), elements=st.integers(-(2**53), 2**54)))
-def test_signed_digits_are_put_together_right(prime, digits):
-    exact = sum(digit.astype(object) << 18 * power for power, digit in enumerate(digits)) % prime
-    assert (combine(list(digits), prime).astype(object) == exact).all()
+@given(st.sampled_from(PRIMES), st.integers(-(2**62), 2**62))
+def test_numbers_of_either_sign_have_the_right_residue(prime, number):
+    assert int(residues(np.array([number]), prime)[0]) == number % prime
+
+
+@given(st.sampled_from(PRIMES), st.integers(0, 2**63 - 1) | st.integers(-(2**53), 0), st.integers(0, 27))
+def test_shifted_numbers_stay_small_and_keep_their_residue(prime, number, bits):
+    """Products are put together from shifted digits; one that left 64 bits would spoil them silently."""
+    found = int(shifted(np.array([number]), bits, prime)[0])
+    assert found % prime == (number << bits) % prime
+    assert -(2**54) < found < 2**54 + 2**49
 
 
 @given(st.sampled_from(PRIMES), st.data())
@@ -58,7 +79,9 @@ def test_parameters_keep_to_the_128_bit_bound_of_the_standard():
     assert all(prime % (2 * DEGREE) == 1 and gap(prime) for prime in PRIMES)
 
 
-@pytest.mark.parametrize(("stride", "height", "depth"), [(8192, 1, 1), (1024, 2, 3), (256, 32, 1), (8, 100, 10)])
+@pytest.mark.parametrize(
+    ("stride", "height", "depth"), [(8192, 1, 1), (4096, 1, 2), (1024, 2, 3), (256, 32, 1), (64, 16, 8), (8, 100, 10)]
+)
 def test_encoded_columns_are_what_the_library_would_make_of_them(stride, height, depth):
     """The short way to transform a polynomial in y must agree with the library's own at every point."""
     tile = Tile(Product(height, depth, stride), stride, height, depth)
@@ -70,7 +93,7 @@ def test_encoded_columns_are_what_the_library_would_make_of_them(stride, height,
     transformed = here.evaluator.transform_to_ntt(here.plaintext(coefficients), here.context.first_parms_id())
     words = np.frombuffer(transformed.to_bytes(), np.uint64, offset=88).reshape(len(PRIMES), tile.points, stride)
     for index, limbs in enumerate(encode(plain, tile)):
-        ours = whole(limbs[:, 0, :].T)
+        ours = whole(limbs[:, :, 0].T)
         assert (words[index].astype(object) == ours[:, None]).all()
 
 
@@ -83,7 +106,8 @@ def test_any_tile_gives_the_product_of_the_matrices(product, random, data):
     """Not only the tile that is chosen: whatever fits must be right, also where terms wrap around."""
     stride = 1 << data.draw(st.integers(9, 13))
     depth = data.draw(st.integers(1, min(product.inner, DEGREE // stride)))
-    tile = Tile(product, stride, min(product.rows, DEGREE // stride // depth), depth)
+    pitch = data.draw(st.integers(1, DEGREE // stride // depth))
+    tile = Tile(product, stride, min(product.rows, DEGREE // stride // depth // pitch), depth, pitch)
     rng = np.random.default_rng(random.getrandbits(32))
     plain = rng.integers(-3, 4, (product.rows, product.inner))
     secret = rng.integers(0, 100, product.secret_shape).astype(np.uint64)
@@ -99,9 +123,57 @@ def test_any_tile_gives_the_product_of_the_matrices(product, random, data):
     assert (unpacked == plain @ secret.astype(np.int64)).all()
 
 
+@settings(max_examples=30, deadline=None)
+@given(st.builds(Product, st.integers(1, 2000), st.integers(1, 2000), st.integers(1, 2000), st.booleans()))
+def test_every_chosen_tile_covers_its_product_and_fits(product):
+    tile = choose_tile(product, statistical_bits)
+    down, deep, across = tile.grid
+    assert tile.height * tile.depth * tile.width <= DEGREE
+    assert down * tile.height >= product.rows
+    assert deep * tile.depth >= product.inner
+    assert across * tile.width >= product.columns
+
+
 def test_both_parties_choose_the_same_tile_and_a_good_one():
     tile = choose_tile(Product(1000, 25, 250), statistical_bits)
     choose_tile.cache_clear()
     assert tile == choose_tile(Product(1000, 25, 250), statistical_bits)
-    assert tile.height * tile.depth * tile.stride <= DEGREE
+    assert tile.height * tile.depth * tile.width <= DEGREE
     assert tile.inputs + tile.outputs < 60
+
+
+@given(st.sampled_from(PRIMES), st.data())
+def test_numbers_are_multiplied_one_by_one_exactly(prime, data):
+    left, right = (data.draw(arrays(np.uint64, 4, elements=st.integers(0, prime - 1))) for _ in range(2))
+    exact = left.astype(object) * right.astype(object) % prime
+    assert (multiply_pointwise(left, right, prime).astype(object) == exact).all()
+
+
+def test_no_three_places_of_a_diagonal_are_evenly_spaced():
+    """Otherwise an inner product would have a foreign one added to it."""
+    places = _uneven_places()
+    sums = places[:, None] + places
+    doubles = np.isin(sums, 2 * places)
+    assert (doubles == np.eye(len(places), dtype=bool)).all()
+
+
+@pytest.mark.parametrize("inner", [1, 2, 10, 100, 8192])
+def test_a_full_diagonal_is_exact_and_one_more_row_is_refused(inner):
+    rows = BfvBackend().diagonal_group(inner)
+    assert rows >= {1: 256, 2: 128, 10: 64}.get(inner, 1)
+    plain = np.random.default_rng(inner).integers(-(2**20) + 1, 2**20, (rows, inner))
+    secret, product = ring.random_ring((inner, rows)), Product(rows, inner, rows, diagonal=True)
+    for left in (plain, np.zeros_like(plain)):
+        encrypted = evaluator().load(key_pair().encrypt(secret, product), product)
+        masked = evaluator().to_shares(evaluator().premultiply(evaluator().prepare(left), encrypted))
+        share = key_pair().receive_shares(masked.ciphertexts, product)
+        exact = np.einsum("ij,ji->i", left.astype(object), secret.astype(object)) % 2**59
+        assert (ring.wrap(masked.share + share)[:, 0].astype(object) == exact).all()
+        assert masked.statistical_bits > 45
+    with pytest.raises(DataError, match="does not fit"):
+        tile_for(Product(rows + 1, inner, rows + 1, diagonal=True))
+
+
+def test_only_square_products_have_a_diagonal():
+    with pytest.raises(DataError, match="no whole diagonal"):
+        Product(2, 1, 3, diagonal=True)

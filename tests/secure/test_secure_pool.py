@@ -11,6 +11,7 @@ from bfv_parts import key_pair
 from colonnade.secure import bfv_pool, ring
 from colonnade.secure.backend import Product
 from colonnade.secure.bfv import BfvEvaluator
+from colonnade.secure.bfv_words import library
 
 
 def wait_until(condition):
@@ -54,6 +55,17 @@ def test_no_mask_is_handed_out_twice(holder):
     assert len(np.unique(shares)) == shares.size
 
 
+def test_no_mask_that_was_made_on_the_spot_is_handed_out_twice():
+    """They are made a few at a time; each must hide with randomness of its own."""
+    holder, here = BfvEvaluator(key_pair().public_bytes()), library()
+    masks = [holder._mask() for _ in range(9)]
+    for parts in ([here.words(mask.zero)[1] for mask in masks], [here.words(mask.noise)[1] for mask in masks]):
+        starts = np.array([part[:, :4000] for part in parts])
+        assert all((starts[i] == starts[j]).mean() < 0.2 for i in range(9) for j in range(i))
+    shares = np.array([mask.share[:4] for mask in masks])
+    assert len(np.unique(shares)) == shares.size
+
+
 def test_the_stock_is_bounded(monkeypatch):
     monkeypatch.setattr(bfv_pool, "STOCK", 3)
     with BfvEvaluator(key_pair().public_bytes(), workers=1) as holder:
@@ -69,9 +81,12 @@ def test_a_fork_does_not_use_the_parents_masks(holder, monkeypatch):
     wait_until(lambda: holder.masks_ready >= 2)
     stocked = holder._pool._stock.get_nowait()
     holder._pool._stock.put(stocked)
+    holder._pool._made_here()
+    rest = list(holder._pool._rest)
+    assert rest
     monkeypatch.setattr(os, "getpid", lambda: -1)
     drawn = [holder._mask() for _ in range(holder.masks_ready)]
-    assert not any((mask.share == stocked.share).any() for mask in drawn)
+    assert not any((mask.share == kept.share).any() for mask in drawn for kept in (stocked, *rest))
 
 
 def test_products_go_on_when_workers_die(holder):

@@ -90,9 +90,12 @@ def test_a_party_that_is_busy_with_a_long_computation_is_not_lost(kits, processe
     names = ["b", "a"]
     processes.append(Process(kits, "b", names, {}, role="hold", amount=4, heartbeat=0.5))
     deadline = Deadline(connect=20, reply=30, heartbeat=0.5)
+    started = time.monotonic()
     dialler = party(kits, "a", {"b": processes[0].port}, names, deadline=deadline)
     processes[0].hear("holding")
-    dialler.recv("b", "upload", 0)
+    message = dialler.recv("b", "upload", 0)
+    assert (message.sender, message.kind, message.step) == ("b", "upload", 0)
+    assert time.monotonic() - started >= 4, "it was never busy"
     dialler.send("b", "thanks", 0)
     processes[0].hear("done")
     dialler.close()
@@ -101,10 +104,13 @@ def test_a_party_that_is_busy_with_a_long_computation_is_not_lost(kits, processe
 def test_our_own_long_computation_is_not_the_peers_silence(kits):
     """A party that held its own interpreter for many heartbeats finds its peer still there."""
     with parties(kits, deadline=Deadline(connect=20, reply=30, heartbeat=0.4)) as channels:
+        started = time.monotonic()
         ctypes.PyDLL(None).usleep(2_000_000)
+        assert time.monotonic() - started >= 2, "nothing was held"
         time.sleep(1)
-        channels["a"].send("b", "upload", 0)
-        channels["b"].recv("a", "upload", 0)
+        for sender, receiver in (("a", "b"), ("b", "a")):
+            channels[sender].send(receiver, "upload", 0, {"x": np.arange(3)})
+            assert channels[receiver].recv(sender, "upload", 0).tensors["x"].tolist() == [0, 1, 2]
 
 
 def test_a_restarted_party_is_not_taken_for_its_former_self(kits, processes):

@@ -293,29 +293,34 @@ def test_a_frame_whose_header_lies(kits, listener):
     refused(listener, rogue, "b: a frame was refused: tensor 'x' has 8000 bytes, its shape and dtype need another")
 
 
+MISPLACED = "a chunk is not where it belongs"
 LIES = {
-    "a sequence in the envelope that is not the packet's": [(frame(sequence=4), 0, None, 0)],
-    "a frame left out": [(frame(sequence=3), 3, None, 0)],
-    "another sender": [(frame(sender="c"), 0, None, 0)],
-    "another run": [(frame(run="yesterday"), 0, None, 0)],
-    "no frame at all": [(b"hello", 0, None, 0)],
-    "an empty frame": [(b"", 0, 0, 0)],
-    "more bytes than announced": [(frame(), 0, 16, 0)],
-    "a hole between chunks": [(frame(x=np.arange(99))[:64], 0, 900, 0), (b"x" * 64, 0, 900, 80)],
-    "a size that changes": [(frame(x=np.arange(99))[:64], 0, 900, 0), (b"x" * 64, 0, 950, 64)],
-    "the same chunk twice": [(frame(x=np.arange(99))[:64], 0, 900, 0)] * 2,
-    "an empty chunk": [(b"", 0, 900, 0)],
-    "a second chunk without a first": [(b"x" * 64, 0, 900, 64)],
+    "a sequence in the envelope that is not the packet's": (
+        "the envelope says frame 4, the packet says 0",
+        [(frame(sequence=4), 0, None, 0)],
+    ),
+    "a frame left out": ("frame 0 is missing", [(frame(sequence=3), 3, None, 0)]),
+    "another sender": ("it names 'c' as its sender", [(frame(sender="c"), 0, None, 0)]),
+    "another run": ("it belongs to run 'yesterday', this is run 'test'", [(frame(run="yesterday"), 0, None, 0)]),
+    "no frame at all": ("truncated: 5 bytes are no frame", [(b"hello", 0, None, 0)]),
+    "an empty frame": ("truncated: 0 bytes are no frame", [(b"", 0, 0, 0)]),
+    "more bytes than announced": (MISPLACED, [(frame(), 0, 16, 0)]),
+    "a hole between chunks": (MISPLACED, [(frame(x=np.arange(99))[:64], 0, 900, 0), (b"x" * 64, 0, 900, 80)]),
+    "a size that changes": (MISPLACED, [(frame(x=np.arange(99))[:64], 0, 900, 0), (b"x" * 64, 0, 950, 64)]),
+    "the same chunk twice": (MISPLACED, [(frame(x=np.arange(99))[:64], 0, 900, 0)] * 2),
+    "an empty chunk": (MISPLACED, [(b"", 0, 900, 0)]),
+    "a second chunk without a first": (MISPLACED, [(b"x" * 64, 0, 900, 64)]),
 }
 
 
 @pytest.mark.parametrize("lie", LIES)
 def test_other_lies(kits, listener, lie):
-    """Whatever else does not fit together ends the run for both, with a reason."""
+    """Whatever else does not fit together ends the run for both, with the reason."""
+    reason, packets = LIES[lie]
     rogue = Rogue(kits, "b", listener.port)
-    for data, sequence, total, offset in LIES[lie]:
+    for data, sequence, total, offset in packets:
         rogue.say_frame(data, sequence, total, offset)
-    refused(listener, rogue, "b: .* refused")
+    refused(listener, rogue, f"b: .* refused: {reason}")
 
 
 def test_confirming_what_was_never_sent(kits, listener):

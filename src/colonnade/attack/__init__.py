@@ -2,7 +2,19 @@
 
 from colonnade.attack.base import Attack, Strength, run_attack
 from colonnade.attack.decoder import Decoder
+from colonnade.attack.discovery import DISCOVERY_ATTACKS, make_discovery_attack
 from colonnade.attack.evidence import Evidence, Knowledge
 from colonnade.attack.registry import ATTACKS, make_attack
 
-__all__ = ["ATTACKS", "Attack", "Decoder", "Evidence", "Knowledge", "Strength", "make_attack", "run_attack"]
+__all__ = [
+    "ATTACKS",
+    "DISCOVERY_ATTACKS",
+    "Attack",
+    "Decoder",
+    "Evidence",
+    "Knowledge",
+    "Strength",
+    "make_attack",
+    "make_discovery_attack",
+    "run_attack",
+]

@@ -1,7 +1,18 @@
 """Benches: each regenerates one table or figure, next to what it has to be compared with. One file a bench."""
 
-from colonnade.bench import secure_iteration, secure_matmul
+from colonnade.bench import causal, discovery_leak, secure_iteration, secure_matmul
 from colonnade.bench.registry import BENCHES, PRESETS, Bench, Preset, Row
 from colonnade.bench.result import run_bench
 
-__all__ = ["BENCHES", "PRESETS", "Bench", "Preset", "Row", "run_bench", "secure_iteration", "secure_matmul"]
+__all__ = [
+    "BENCHES",
+    "PRESETS",
+    "Bench",
+    "Preset",
+    "Row",
+    "causal",
+    "discovery_leak",
+    "run_bench",
+    "secure_iteration",
+    "secure_matmul",
+]

@@ -24,10 +24,11 @@ def cores() -> int:
 
 
 def describe_device() -> dict[str, Any]:
-    """Return processor, cores, memory, system, and the accelerator where a bench used torch."""
+    """Return processor, cores, the limit on threads, memory, system, and the accelerator where a bench used torch."""
     return {
         "processor": _processor(),
         "cores": cores(),
+        "OMP_NUM_THREADS": os.environ.get("OMP_NUM_THREADS", "not set"),
         "memory": os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"),
         "system": f"{platform.system()} {platform.machine()}",
         "accelerator": _accelerator(),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import json
 import shlex
 from importlib.metadata import distributions
@@ -14,11 +15,13 @@ from colonnade.errors import ConfigError, nearest
 from colonnade.progress import Progress
 from colonnade.run import write_atomically
 
-_PACKAGES = ("colonnade", "gmpy2", "numpy", "phe", "seal-python", "torch")
+_PACKAGES = ("colonnade", "gmpy2", "numpy", "phe", "scikit-learn", "scipy", "seal-python", "torch")
 
 
-def run_bench(name: str, preset: str, out: Path, progress: Progress) -> dict[str, Any]:
+def run_bench(name: str, preset: str, out: Path, progress: Progress, jobs: int = 1) -> dict[str, Any]:
     """Run the bench `name` and write `result.json` and `table.md` into `out`; return the result.
+
+    Benches of many rows keep each in `out`/rows as soon as it is there, and run `jobs` of them at once.
 
     Raises:
         ConfigError: there is no such bench or preset, or the folder cannot be written.
@@ -28,7 +31,9 @@ def run_bench(name: str, preset: str, out: Path, progress: Progress) -> dict[str
         raise ConfigError(f"unknown preset '{preset}'", where="--preset", remedy=nearest(preset, PRESETS))
     _make_folder(out)
     noted = _Noted(progress)
-    rows = bench(preset, noted)
+    takes = inspect.signature(bench).parameters
+    options = {"folder": out / "rows", "jobs": jobs}
+    rows = bench(preset, noted, **{name: value for name, value in options.items() if name in takes})
     result = {
         "bench": name,
         "preset": preset,

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import reduce
 from itertools import permutations
+from operator import add
 from typing import Literal, Self
 
 import numpy as np
 
-from colonnade.bench.registry import Row
 from colonnade.errors import RunError
-from colonnade.secure import Backend, Evaluator, KeyPair, Product, backend
-from colonnade.secure.backend import BACKENDS
+from colonnade.secure import Backend, Evaluator, KeyPair, Product
 from colonnade.secure.ring import (
     GRADIENT_SCALE,
     PlainMatrix,
@@ -32,6 +33,22 @@ _WARM = 200
 
 
 @dataclass(frozen=True)
+class Step:
+    """One product: the holder's columns with the owner's weights, or transposed with the owner's gradient."""
+
+    holder: int
+    owner: int
+    direction: Direction
+    product: Product
+
+    @property
+    def columns_shape(self) -> tuple[int, int]:
+        """Shape of the holder's columns: (records, columns)."""
+        shape = self.product.rows, self.product.inner
+        return shape if self.direction == "forward" else shape[::-1]
+
+
+@dataclass(frozen=True)
 class Size:
     """`n` records of `d` columns, spread over `parties` as evenly as can be."""
 
@@ -44,27 +61,34 @@ class Size:
         """Columns of each party."""
         return [self.d // self.parties + (party < self.d % self.parties) for party in range(self.parties)]
 
-    def product(self, holder: int, owner: int, direction: Direction) -> Product:
-        """Return the product of the holder's columns with the owner's weights, or transposed with its gradient."""
+    def step(self, holder: int, owner: int, direction: Direction) -> Step:
+        """Return one product between two of the parties."""
         columns, outputs = self.widths[holder], HIDDEN * self.widths[owner]
-        return Product(self.n, columns, outputs) if direction == "forward" else Product(columns, self.n, outputs)
+        forward = direction == "forward"
+        product = Product(self.n, columns, outputs) if forward else Product(columns, self.n, outputs)
+        return Step(holder, owner, direction, product)
 
 
-SIZES: dict[str, list[Size]] = {
-    "smoke": [Size(16, 10, 2)],
-    "default": [Size(n, d, parties) for parties in (2, 3, 5) for n in (16, 256, 1000) for d in (10, 50, 100, 200)],
-}
-SIZES["paper"] = SIZES["default"]
+@dataclass(frozen=True)
+class Task:
+    """What one row of a result is about: products of one size, done one after the other."""
 
-LONGEST: dict[str, float] = {"smoke": 10, "default": 2, "paper": float("inf")}
-"""Seconds that a product may be expected to take under any but the default backend, which is measured at every size.
+    size: Size
+    direction: str
+    steps: tuple[Step, ...]
 
-What would take longer is left out, and the notes say so.
-"""
-DEFAULT_BACKEND = "bfv"
+    @property
+    def multiplications(self) -> int:
+        """How many multiplications of numbers all products together stand for."""
+        return sum(step.product.multiplications for step in self.steps)
 
-WORTH_REPEATING = 10.0
-"""What takes fewer seconds is done once, so that the columns are encoded, before it is measured."""
+    @property
+    def parties(self) -> int:
+        """How many parties take part."""
+        return 1 + max(max(step.holder, step.owner) for step in self.steps)
+
+    def __str__(self) -> str:
+        return f"{self.direction}, n={self.size.n}, d={self.size.d}, parties={self.size.parties}"
 
 
 @dataclass(frozen=True)
@@ -95,19 +119,20 @@ class Parties:
             (holder, owner): engine.evaluator(self.key_pairs[owner].public_bytes(), workers=workers)
             for holder, owner in permutations(range(count), 2)
         }
+        self._warm: set[tuple[int, int]] = set()
 
-    def warm_up(self, holder: int, owner: int) -> None:
-        """Let a pair make once what lasts as long as the key: tables of powers."""
-        evaluator, key_pair = self.evaluators[holder, owner], self.key_pairs[owner]
-        key_pair.encrypt(np.zeros((_WARM, 1), np.uint64), Product(1, _WARM, 1))
-        tall = Product(_WARM, 1, 1)
-        encrypted = evaluator.load(key_pair.encrypt(np.zeros((1, 1), np.uint64), tall), tall)
-        evaluator.to_shares(evaluator.premultiply(evaluator.prepare(np.ones((_WARM, 1), np.int64)), encrypted))
+    def rehearse(self, task: Task) -> Callable[[], Cost]:
+        """Prepare the columns of a task; return what does all its products once and tells their cost."""
+        pairs = {(step.holder, step.owner): self._pair(step) for step in task.steps}
+        return lambda: reduce(add, (pairs[step.holder, step.owner].run(step) for step in task.steps))
 
-    def pair(self, size: Size, holder: int, owner: int) -> Pair:
-        """Return a pair of parties with columns of this size prepared."""
-        columns = encode_plain(np.random.default_rng(holder).standard_normal((size.n, size.widths[holder])))
-        return Pair(columns, self.evaluators[holder, owner], self.key_pairs[owner])
+    def _pair(self, step: Step) -> Pair:
+        evaluator, key_pair = self.evaluators[step.holder, step.owner], self.key_pairs[step.owner]
+        if (step.holder, step.owner) not in self._warm:
+            _warm_up(evaluator, key_pair)
+            self._warm.add((step.holder, step.owner))
+        columns = encode_plain(np.random.default_rng(step.holder).standard_normal(step.columns_shape))
+        return Pair(columns, evaluator, key_pair)
 
     def __enter__(self) -> Self:
         return self
@@ -124,73 +149,32 @@ class Pair:
         self._columns, self._evaluator, self._key_pair = columns, evaluator, key_pair
         self._prepared = evaluator.prepare(columns)
 
-    def run(self, product: Product, direction: Direction) -> Cost:
+    def run(self, step: Step) -> Cost:
         """Send one product there and back and time it, then check it.
 
         Raises:
             RunError: the shares do not add up to the product.
         """
-        secret = _secret(product, direction)
-        multiply = self._evaluator.premultiply if direction == "forward" else self._evaluator.premultiply_transposed
+        forward, product = step.direction == "forward", step.product
+        secret = _secret(product, step.direction)
+        multiply = self._evaluator.premultiply if forward else self._evaluator.premultiply_transposed
         started = time.perf_counter()
         ciphertexts = self._key_pair.encrypt(secret, product)
         masked = self._evaluator.to_shares(multiply(self._prepared, self._evaluator.load(ciphertexts, product)))
         share = self._key_pair.receive_shares(masked.ciphertexts, product)
         seconds = time.perf_counter() - started
-        plain = self._columns if direction == "forward" else np.ascontiguousarray(self._columns.T)
+        plain = self._columns if forward else np.ascontiguousarray(self._columns.T)
         if not np.array_equal(wrap(share + masked.share), matmul(plain, secret)):
             raise RunError(f"the shares of {product} do not add up")
         return Cost(seconds, ciphertexts.nbytes + masked.ciphertexts.nbytes, masked.statistical_bits)
 
 
-class Pace:
-    """Predicts from what a backend has done how long the next product takes."""
-
-    def __init__(self, longest: float) -> None:
-        self._longest = longest
-        self._rates: dict[tuple[str, str], float] = {}
-
-    def too_long(self, backend: str, direction: str, multiplications: int) -> bool:
-        """Whether the measurement would take longer than a preset allows; never for the first of its kind."""
-        rate = self._rates.get((backend, direction))
-        return backend != DEFAULT_BACKEND and rate is not None and multiplications / rate > self._longest
-
-    def note(self, backend: str, direction: str, per_second: float) -> None:
-        """Remember the best rate: a small product tells little of a large one, which keeps a backend busier."""
-        self._rates[backend, direction] = max(per_second, self._rates.get((backend, direction), 0.0))
-
-
-def secure_backends(preset: str) -> list[type[Backend]]:
-    """Return the backends to compare; a smoke run leaves the weaker Paillier keys out."""
-    backend()
-    return [BACKENDS[name] for name in BACKENDS if preset != "smoke" or name != "paillier-2048"]
-
-
-def make_row(
-    size: Size,
-    direction: str,
-    backend: str,
-    *,
-    multiplications: int,
-    cost: Cost,
-    phe_seconds: float,
-    memory: int | None,
-    key_bits: int,
-) -> Row:
-    """Return a row with the keys that all secure benches share."""
-    return {
-        "backend": backend,
-        "n": size.n,
-        "d": size.d,
-        "parties": size.parties,
-        "direction": direction,
-        "per_second": round(multiplications / cost.seconds, 1),
-        "ratio_to_phe": round(phe_seconds / cost.seconds, 1),
-        "bytes": cost.wire_bytes,
-        "peak_memory": memory,
-        "statistical_bits": round(cost.statistical_bits, 1),
-        "key_bits": key_bits,
-    }
+def _warm_up(evaluator: Evaluator, key_pair: KeyPair) -> None:
+    """Let a pair make once what lasts as long as the key: tables of powers."""
+    key_pair.encrypt(np.zeros((_WARM, 1), np.uint64), Product(1, _WARM, 1))
+    tall = Product(_WARM, 1, 1)
+    encrypted = evaluator.load(key_pair.encrypt(np.zeros((1, 1), np.uint64), tall), tall)
+    evaluator.to_shares(evaluator.premultiply(evaluator.prepare(np.ones((_WARM, 1), np.int64)), encrypted))
 
 
 def _secret(product: Product, direction: Direction) -> RingMatrix:

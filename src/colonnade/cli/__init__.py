@@ -15,7 +15,7 @@ from typer.core import TyperGroup
 from colonnade import __version__
 from colonnade.errors import ColonnadeError
 
-COMMANDS = ("demo", "init", "keys", "check", "align", "train", "predict", "join", "runs", "bench")
+COMMANDS = ("demo", "init", "keys", "check", "align", "discover", "train", "predict", "join", "runs", "bench")
 """The command modules, in the order of `--help`."""
 
 
@@ -40,7 +40,8 @@ class Commands(TyperGroup):
 app = typer.Typer(
     name="colonnade",
     cls=Commands,
-    help="Vertical federated learning: organisations train one model together, and no column leaves its owner.",
+    help="Vertical federated learning: organisations train one model or find one causal graph together, and no column "
+    "leaves its owner.",
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,

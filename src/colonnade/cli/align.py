@@ -4,9 +4,13 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
+
+if TYPE_CHECKING:
+    from colonnade.align import Policy
+    from colonnade.federation.files import FederationFile
 
 _EXAMPLE = (
     "Example: [bold]colonnade align federation.yaml --party clinic.yaml --party lab.yaml[/bold] in one process, or "
@@ -26,27 +30,25 @@ def align(
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
 ) -> None:
     """Align the parties' records by private set intersection and say how many they share."""
+    from colonnade.align import ALIGN_KINDS, align_together
     from colonnade.align import align as align_over
-    from colonnade.align.simulate import align_federation
-    from colonnade.learn.join import Place
-    from colonnade.learn.simulate import federation_of, places_of
+    from colonnade.place import Place, places_of
 
     if len(party) > 1:
-        aligned = align_federation(
-            federation_of(places := places_of(federation, party)), places[0].federation.task.missing
-        )
-        rows = aligned.rows or {}
-        found = {name: int((row >= 0).sum()) for name, row in rows.items()}
-        records, digest = len(next(iter(rows.values()))), None
+        places = places_of(Place, federation, party)
+        ids = {place.name: place.ids() for place in places}
+        rows = align_together(ids, places[0].lead, _policy(places[0].federation))
+        found = {name: int(own.held.sum()) for name, own in rows.items()}
+        records, digest = next(iter(rows.values())).records, None
     else:
         place = Place.read(federation, party[0])
-        own, _ = place.records()
-        agreed = place.agreement
-        with place.new_run("align") as folder, place.connect(".align", wait) as channel:
+        own, order = place.ids(), tuple(place.federation.parties)
+        with (
+            place.new_run("align") as folder,
+            place.open_channel(order, lambda _: frozenset(ALIGN_KINDS), ".align", wait) as channel,
+        ):
             channel.observe(folder.ledger.record)
-            alignment = align_over(
-                channel, own.ids, active=agreed.active, order=agreed.parties, policy=agreed.task.missing
-            )
+            alignment = align_over(channel, own, active=place.lead, order=order, policy=_policy(place.federation))
             folder.finish({"records": alignment.records, "digest": alignment.digest})
         found, records, digest = {place.name: int(alignment.held.sum())}, alignment.records, alignment.digest
     if as_json:
@@ -55,3 +57,8 @@ def align(
     typer.echo(f"{records} aligned records" + (f", digest {digest[:16]}…" if digest else ""))
     for name, held in found.items():
         typer.echo(f"  {name} holds {held} of them")
+
+
+def _policy(federation: FederationFile) -> Policy:
+    """Return what happens to records that a party lacks: without a label all parties count alike."""
+    return federation.task.missing if federation.active else "drop"

@@ -41,6 +41,7 @@ def run(
     *,
     preset: Annotated[str, typer.Option(help="smoke: a minute; default: the numbers; paper: all sizes.")] = "default",
     out: Annotated[Path, typer.Option(help="The folder to write result.json and table.md into.")],
+    jobs: Annotated[int, typer.Option(min=1, help="Rows to run at once, where a bench has many.")] = 1,
     as_json: Annotated[bool, typer.Option("--json", help="Progress as JSON lines, then the result.")] = False,
 ) -> None:
     """Run a bench; write result.json and table.md."""
@@ -48,7 +49,7 @@ def run(
     from colonnade.progress import make_progress
 
     with make_progress("json" if as_json else "auto") as progress:
-        result = run_bench(name, preset, out, progress)
+        result = run_bench(name, preset, out, progress, jobs)
     if as_json:
         typer.echo(json.dumps({"event": "result", **result}))
     else:

@@ -39,10 +39,10 @@ def check(
 
 def check_everything(federation: Path, party: Path | None, *, network: bool) -> list[Problem]:
     """Return every problem that can be known now; with `network`, the other parties are tried too."""
-    from colonnade.cli.inspections import inspect_credentials, inspect_defense, inspect_peers
+    from colonnade.cli.inspections import inspect_credentials, inspect_defense, inspect_discovery, inspect_peers
     from colonnade.federation.check import check as check_files
 
-    inspections = [inspect_defense, inspect_credentials, *([inspect_peers] if network else [])]
+    inspections = [inspect_defense, inspect_discovery, inspect_credentials, *([inspect_peers] if network else [])]
     return check_files(federation, party, inspections)
 
 

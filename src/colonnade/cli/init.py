@@ -18,41 +18,51 @@ def register(app: typer.Typer) -> None:
 def init(
     parties: Annotated[list[str], typer.Argument(metavar="PARTY", help="The parties, in order; at least two.")],
     *,
-    active: Annotated[str, typer.Option(help="The party that holds the label.")],
-    label: Annotated[str, typer.Option(help="The label's column at the active party.")],
+    active: Annotated[str | None, typer.Option(help="The party that holds the label; discovery needs none.")] = None,
+    label: Annotated[str | None, typer.Option(help="The label's column at the active party.")] = None,
+    coordinator: Annotated[
+        str | None, typer.Option(help="Who looks at the graph in a discovery; no party, it holds no data.")
+    ] = None,
     out: Annotated[Path, typer.Option(help="The folder to write into.")] = Path(),
     name: Annotated[str, typer.Option(help="The federation's name.")] = "federation",
     force: Annotated[bool, typer.Option("--force", help="Overwrite files that exist.")] = False,
 ) -> None:
     """Write federation.yaml and one file per party, with a comment at every line."""
-    from colonnade.federation.template import federation_template, party_template
+    from colonnade.federation.template import coordinator_template, federation_template, party_template
 
-    _check_names(parties, active, label, name)
-    texts = {"federation.yaml": federation_template(name, parties, active, label)}
+    _check_names(parties, active, label, coordinator, name)
+    texts = {"federation.yaml": federation_template(name, parties, active, label, coordinator)}
     texts |= {f"{party}.yaml": party_template(parties, party) for party in parties}
+    if coordinator is not None:
+        texts[f"{coordinator}.yaml"] = coordinator_template(parties, coordinator)
     _write(out, texts, force)
     for file in texts:
         typer.echo(f"wrote {out / file}")
     typer.echo("next: write where the records are in each party's file, then 'colonnade keys' and 'colonnade check'")
 
 
-def _check_names(parties: list[str], active: str, label: str, name: str) -> None:
+def _check_names(parties: list[str], active: str | None, label: str | None, coordinator: str | None, name: str) -> None:
     from colonnade.errors import ConfigError, nearest
     from colonnade.federation.files import PartyName, Text
 
     if len(parties) < 2:
         raise ConfigError("a federation needs at least two parties", where="PARTY", remedy="name another one")
-    for party in parties:
-        _check_value(PartyName, party, "PARTY")
-        if parties.count(party) > 1:
-            raise ConfigError(f"'{party}' is named twice", where="PARTY", remedy="give every party its own name")
-    if "federation" in parties:
+    everybody = [*parties, *([] if coordinator is None else [coordinator])]
+    for party in everybody:
+        _check_value(PartyName, party, "PARTY" if party in parties else "--coordinator")
+        if everybody.count(party) > 1:
+            raise ConfigError(f"'{party}' is named twice", where="PARTY", remedy="give everybody a name of their own")
+    if "federation" in everybody:
         raise ConfigError(
             "no party can be called 'federation'", where="PARTY", remedy="its file would take federation.yaml"
         )
-    if active not in parties:
+    if (active is None) != (label is None):
+        where = "--active" if active is None else "--label"
+        raise ConfigError("is missing", where=where, remedy="give both, or none for discovery alone")
+    if active is not None and active not in parties:
         raise ConfigError(f"'{active}' is none of the parties", where="--active", remedy=nearest(active, parties))
-    _check_value(Text, label, "--label")
+    if label is not None:
+        _check_value(Text, label, "--label")
     _check_value(Text, name, "--name")
 
 

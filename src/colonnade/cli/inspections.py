@@ -1,4 +1,4 @@
-"""What `check` asks of the layers above the files: defense, keys, peers."""
+"""What `check` asks of the layers above the files: defense, variables of a discovery, keys, peers."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
 
-from colonnade.errors import AuthenticationError, ConfigError, WireError
+from colonnade.errors import AuthenticationError, ConfigError, DataError, WireError
 from colonnade.federation.files import FederationFile, PartyEntry, PartyFile
 from colonnade.federation.problems import Problem
 from colonnade.wire.preflight import Peer, check_peer, describe, split_address
@@ -34,6 +34,34 @@ def inspect_defense(federation: FederationFile, party: PartyFile, path: Path) ->
     return []
 
 
+def inspect_discovery(federation: FederationFile, party: PartyFile, path: Path) -> Iterable[Problem]:
+    """Check that the columns can be variables, and that what the party knows about them can be true."""
+    if not federation.discovers or party.party not in federation.parties or party.data is None:
+        return []
+    if not party.data.path.exists():
+        return []  # told already, as is all that is wrong with ids and values
+    from colonnade.discover.join import DiscoveryPlace
+
+    place = DiscoveryPlace(federation, party, "check")
+    try:
+        table = place.table()
+    except DataError as error:
+        if party.data.kind == "table":
+            return []
+        return [Problem(f"discovery: {error.what}", path, "data.kind", error.remedy or "")]
+    problems = []
+    try:
+        place.columns(table)
+    except (ConfigError, DataError) as error:
+        field = "kinds" if isinstance(error, ConfigError) else "data.columns"
+        problems.append(Problem(f"discovery: {error.what}", path, field, error.remedy or ""))
+    try:
+        place.check_knowledge([str(name) for name in table.columns])
+    except ConfigError as error:
+        problems.append(Problem(f"discovery: {error.what}", path, "knowledge", error.remedy or ""))
+    return problems
+
+
 def inspect_credentials(federation: FederationFile, party: PartyFile, path: Path) -> Iterable[Problem]:
     """Check that the keys are there, valid, this party's own and those that the federation file names."""
     files = party.credentials
@@ -50,16 +78,16 @@ def inspect_credentials(federation: FederationFile, party: PartyFile, path: Path
     try:
         material = Credentials(**named).load(party.party)
         certificate = read_certificate(material.certificate, files.certificate)
-        check_identity(certificate, party.party, federation.parties[party.party].fingerprint)
+        check_identity(certificate, party.party, federation.everybody[party.party].fingerprint)
     except (ConfigError, AuthenticationError) as error:
         return [Problem(error.what, path, "credentials", error.remedy or "")]
     return []
 
 
 def inspect_peers(federation: FederationFile, party: PartyFile, path: Path) -> Iterable[Problem]:
-    """Try every other party at once: can it be reached, and is it who it should be?"""
+    """Try everybody else at once: can it be reached, and is it who it should be?"""
     credentials = _own_credentials(party)
-    peers = {name: entry for name, entry in federation.parties.items() if name != party.party}
+    peers = {name: entry for name, entry in federation.everybody.items() if name != party.party}
     with ThreadPoolExecutor(len(peers)) as pool:
         found = pool.map(partial(_try_peer, path, credentials), peers, peers.values())
     return [problem for problem in found if problem is not None]

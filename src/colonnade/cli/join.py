@@ -25,11 +25,11 @@ def join(
     as_json: Annotated[bool, typer.Option("--json", help="Progress and result as JSON lines.")] = False,
 ) -> None:
     """Align, train and test with the other parties over mutual TLS."""
-    from colonnade.learn.join import Place
+    from colonnade.learn.join import TrainingPlace
     from colonnade.learn.join import join as take_part
     from colonnade.progress import make_progress
 
-    place = Place.read(federation, party, run)
+    place = TrainingPlace.read(federation, party, run)
     with make_progress("json" if as_json else "auto") as progress:
         part = take_part(place, progress, resume, wait)
     folder = place.party.runs / place.run_name

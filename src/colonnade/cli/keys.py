@@ -19,6 +19,7 @@ def register(app: typer.Typer) -> None:
 def keys(
     parties: Annotated[list[str], typer.Argument(metavar="PARTY", help="The parties to make kits for.")],
     *,
+    coordinator: Annotated[str | None, typer.Option(help="The coordinator of discoveries: a kit for it too.")] = None,
     out: Annotated[Path, typer.Option(help="The folder to write into.")] = Path("keys"),
     days: Annotated[int, typer.Option(min=1, max=825, help="How long the certificates are valid.")] = 30,
     renew: Annotated[bool, typer.Option("--renew", help="Renew kits that exist; their fingerprints stay.")] = False,
@@ -32,18 +33,23 @@ def keys(
     from colonnade.errors import ConfigError
     from colonnade.wire.authority import Authority, make_kit
 
-    _check_names(parties)
-    held = [party for party in parties if (out / party / "key.pem").exists()]
+    everybody = [*parties, *([] if coordinator is None else [coordinator])]
+    _check_names(everybody)
+    held = [party for party in everybody if (out / party / "key.pem").exists()]
     if held and not renew:
         what = f"there are kits for {', '.join(held)} already"
         raise ConfigError(what, where=str(out), remedy="--renew gives them new certificates and keeps their keys")
     authority = Authority.open(out / _CA)
-    fingerprints = {party: make_kit(authority, party, out / party, days, renew) for party in parties}
+    fingerprints = {party: make_kit(authority, party, out / party, days, renew) for party in everybody}
     typer.echo("# fingerprints, as they go into federation.yaml")
     typer.echo("parties:")
-    for party, value in fingerprints.items():
+    for party in parties:
         typer.echo(f"  {party}:")
-        typer.echo(f"    fingerprint: {value}")
+        typer.echo(f"    fingerprint: {fingerprints[party]}")
+    if coordinator is not None:
+        typer.echo("coordinator:")
+        typer.echo(f"  name: {coordinator}")
+        typer.echo(f"  fingerprint: {fingerprints[coordinator]}")
     typer.echo(f"# valid for {days} days; each party gets its folder in {out}, nobody gets {out / _CA}", err=True)
 
 

@@ -59,10 +59,10 @@ def _over_network(
     federation: Path, party: Path, run: str | None, data: Path | None, missing: Missing | None, wait: float
 ) -> Prediction | None:
     from colonnade.learn.answer import ask, serve
-    from colonnade.learn.join import Place
+    from colonnade.learn.join import TrainingPlace
     from colonnade.learn.part import Part
 
-    place = Place.read(federation, party, run)
+    place = TrainingPlace.read(federation, party, run)
     part = Part.load(place.party.runs / place.run_name / "model", place.device)
     records, _ = place.records(data, labelled=False)
     with place.new_run("predict") as folder, place.connect(".predict", wait) as channel:

@@ -65,7 +65,8 @@ def _row(root: Path, folder: Path) -> dict[str, Any]:
 
 
 def _described(run: Run) -> dict[str, Any]:
-    task, scores = run.config.get("task"), (run.result or {}).get("test")
+    task, result = run.config.get("task"), run.result or {}
+    scores = result.get("test", {"edges": result["edges"]} if "edges" in result else None)
     return {
         "status": run.status,
         "task": task.get("kind") if isinstance(task, dict) else None,

@@ -29,10 +29,12 @@ def train(
 ) -> None:
     """Align, train and test, all parties in this process; nothing goes over a network."""
     from colonnade.align.simulate import align_federation
-    from colonnade.learn.simulate import federation_of, places_of, simulate
+    from colonnade.learn.join import TrainingPlace
+    from colonnade.learn.simulate import federation_of, simulate
+    from colonnade.place import places_of
     from colonnade.progress import make_progress
 
-    places = places_of(federation, party)
+    places = places_of(TrainingPlace, federation, party)
     with make_progress("json" if as_json else "auto") as progress:
         progress.message("aligning records")
         aligned = align_federation(federation_of(places), places[0].federation.task.missing)

@@ -7,7 +7,7 @@ import hmac
 import json
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -15,6 +15,7 @@ import numpy as np
 from colonnade.align import ALIGN_KINDS
 from colonnade.errors import ConfigError
 from colonnade.federation.discovery import DiscoverySettings
+from colonnade.federation.knowledge import Knowledge
 from colonnade.secure.dispatch import SECURE_KINDS
 from colonnade.wire.channel import Channel
 from colonnade.wire.message import Array, Message
@@ -34,6 +35,7 @@ class DiscoveryAgreement:
         coordinator: the topology validator; it holds no data.
         settings: how the graph is found.
         seed: every random choice that parties share comes from it.
+        knowledge: what everybody may know about the graph.
     """
 
     run: str
@@ -41,6 +43,7 @@ class DiscoveryAgreement:
     coordinator: str
     settings: DiscoverySettings
     seed: int
+    knowledge: Knowledge = field(default_factory=Knowledge)
 
     def __post_init__(self) -> None:
         if self.coordinator in self.parties:
@@ -58,7 +61,8 @@ class DiscoveryAgreement:
 
     def digest(self) -> str:
         """Return a SHA-256 over everything agreed on."""
-        agreed = [self.run, self.parties, self.coordinator, self.settings.model_dump(mode="json"), self.seed]
+        blocks = [block.model_dump(mode="json") for block in (self.settings, self.knowledge)]
+        agreed = [self.run, self.parties, self.coordinator, *blocks, self.seed]
         return hashlib.sha256(json.dumps(agreed, sort_keys=True).encode()).hexdigest()
 
     def generator(self, secret: bytes, *purpose: str | int) -> np.random.Generator:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -13,18 +14,24 @@ import pandas as pd
 
 from colonnade.checkpoint import Checkpoints, named, under
 from colonnade.discover.agreement import Conversation, DiscoveryAgreement
+from colonnade.discover.assumptions import copy_notes, sortability_notes
+from colonnade.discover.curious import CuriousCoordinator
 from colonnade.discover.exchange import FACTOR_BITS, Factors, Floats, Layout
 from colonnade.discover.graph import CausalGraph
 from colonnade.discover.graph_file import graph_bytes
-from colonnade.discover.knowledge import Constraints, Knowledge, combine
+from colonnade.discover.knowledge import Constraints, Knowledge, combine_private
+from colonnade.discover.noise import DELTA, strength_spend
 from colonnade.discover.timetable import Blocks
 from colonnade.discover.validator import Validator, greedy_acyclic
+from colonnade.discover.variables import Mask
 from colonnade.errors import ConfigError, DataError, FrameError, RunError
 from colonnade.progress import Progress
 from colonnade.run import Run
 from colonnade.wire.channel import Channel
 from colonnade.wire.message import Array, Message
 
+STRONG, SHARE = 0.05, 0.12
+"""Where a threshold is taken from the data: causes that count, and the share of the root of their median worth."""
 LARGEST_STRENGTH = 12.0
 """Squared norms are computed modulo 2^8: a strength that comes near 16 would soon look like a small one."""
 
@@ -38,12 +45,14 @@ class CoordinatorSeat:
         run: its run folder; None keeps nothing on disk.
         resume: go on from the last look that all hold.
         progress: how far the discovery is.
+        curious: looks closer at what the coordinator sees; used by attacks.
     """
 
     knowledge: Knowledge = field(default_factory=Knowledge)
     run: Run | None = None
     resume: bool = False
     progress: Progress = field(default_factory=Progress)
+    curious: CuriousCoordinator | None = None
 
     @property
     def checkpoint_folder(self) -> Path | None:
@@ -63,13 +72,11 @@ class Coordinator:
         """Live through the discovery; return the whole graph."""
         started = time.perf_counter()
         look = self._open()
-        searching, looks = self._searching, self._searching + self._refitting
-        self.seat.progress.start(looks, "discover")
-        while look < looks:
+        self.seat.progress.start(self._looks, "discover")
+        while look < self._looks:
             look += 1
-            stage = "search" if look < searching else "refit" if look < looks else "weigh"
-            self._look(look, stage)
-        graph = self._draw(self._gather(self._hear()), time.perf_counter() - started)
+            self._look(look)
+        graph = self._draw(time.perf_counter() - started)
         for party in self.agreement.parties:
             shown = graph if self.settings.reveal == "all" else graph.of(party)
             self.conversation.send(party, "graph", {"graph": np.frombuffer(graph_bytes(shown), np.uint8)})
@@ -88,17 +95,20 @@ class Coordinator:
         ends = np.cumsum([0, *counts])
         self._place = {party: slice(int(ends[i]), int(ends[i + 1])) for i, party in enumerate(self.agreement.parties)}
         self.constraints = self._constraints(about)
-        blocks = Blocks(int(about[self.agreement.parties[0]]["records"]), self.settings, self.agreement.seed)
-        self._searching, self._refitting = blocks.looks(self.settings.epochs), blocks.looks(self.settings.refit_epochs)
+        self.records = int(about[self.agreement.parties[0]]["records"])
+        self.blocks = Blocks(self.records, self.settings, self.agreement.seed)
+        self._searching = self.blocks.looks(self.settings.epochs)
+        refitting = self.blocks.looks(self.settings.refit_epochs)
+        self._looks, self._halfway = self._searching + refitting, self._searching + refitting // 2
         self.validator = Validator(
             len(self.variables),
-            learning_rate=self.settings.learning_rate,
             sparsity=self.settings.sparsity,
             growth=self.settings.growth,
-            steps_per_epoch=len(blocks),
             required=self.constraints.required,
             forbidden=self.constraints.forbidden,
         )
+        count = len(self.variables)
+        self._kept, self._weights = np.zeros((count, count), bool), np.zeros((count, count))
         start = self._resume(about)
         widths = {party: list(layout.widths) for party, layout in self.layouts.items()}
         for party in self.agreement.parties:
@@ -106,8 +116,8 @@ class Coordinator:
         return start
 
     def _constraints(self, about: Mapping[str, Mapping[str, Any]]) -> Constraints:
-        stated = [Knowledge.model_validate(meta["knowledge"]) for meta in about.values()]
-        return combine([self.seat.knowledge, *stated], self.variables)
+        stated = {party: Knowledge.model_validate(meta["knowledge"]) for party, meta in about.items()}
+        return combine_private(self.seat.knowledge, stated, self.names)
 
     def _resume(self, about: Mapping[str, Mapping[str, Any]]) -> int:
         held = set(self.checkpoints.steps() if self.seat.resume else [])
@@ -122,35 +132,91 @@ class Coordinator:
                     remedy="resume with the files the run was started with",
                 )
             self.validator.load(under("validator", state))
+            self._kept, self._weights, self._explained = state["kept"], state["weights"], state["explained"]
         self.checkpoints.forget(after=start)
         return start
 
-    def _look(self, look: int, stage: str) -> None:
-        """Hear from all; while searching, scale edges; at its end, keep the strongest that close no cycle."""
+    def _look(self, look: int) -> None:
+        """Hear from all and answer: factors, and at some looks a choice of edges to go on with."""
         messages = self._hear()
+        strengths = self._gather(messages)
+        self._note(messages, look)
         losses = np.concatenate([np.asarray(messages[party].meta["losses"]) for party in self.agreement.parties])
-        values: dict[str, Any] = {"loss": float(losses.mean())}
-        factors: Factors | None = None
+        every = self.settings.validate_every
+        learned = sum(self.blocks.rate(exchange) for exchange in range((look - 1) * every, look * every))
         if look <= self._searching:
-            strengths = self._gather(messages)
-            verdict = self.validator.judge(strengths, self.settings.validate_every)
-            values |= {"h": verdict.rho, "edges": verdict.edges}
-            kept = verdict.factors if look < self._searching else self._candidates(strengths).astype(np.float64)
-            factors = np.rint(np.ldexp(kept, FACTOR_BITS)).astype(np.int64)
-        checkpoint = stage != "weigh" and look % self.settings.checkpoint_every == 0
-        meta = {"stage": stage, "look": look, "checkpoint": checkpoint}
+            verdict = self.validator.judge(strengths, learned)
+        else:
+            verdict = self.validator.shrink(strengths, learned, self.settings.refit_sparsity)
+        stage = self._after(look)
+        if look == self._searching:
+            self._keep(look, stage, strengths, self._candidates(strengths))
+        else:
+            self._answer(look, stage, strengths, verdict.factors)
+        if stage == "weigh":
+            self._weigh(look)
+        values = {"loss": float(losses.mean()), "h": verdict.rho, "edges": verdict.edges}
+        if self.seat.run:
+            self.seat.run.log(look, **values)
+        self.seat.progress.advance(look, **values, sent_bytes=self._sent_bytes)
+
+    def _note(self, messages: Mapping[str, Message], look: int) -> None:
+        """Keep what parties say beside edge strengths: traffic, how well products are hidden, what is explained."""
+        told = [messages[party].meta for party in self.agreement.parties]
+        self._sent_bytes = self.channel.sent_bytes + sum(int(meta["sent_bytes"]) for meta in told)
+        self._hidden_by = min((meta["hidden_by"] for meta in told if meta["hidden_by"] is not None), default=None)
+        if look <= self._searching:
+            self._explained = np.concatenate([messages[party].arrays["explained"] for party in self.agreement.parties])
+
+    def _after(self, look: int) -> str:
+        """Return the stage that follows a look."""
+        if look < self._searching:
+            return "search"
+        if look == self._looks:
+            return "weigh" if self.settings.rule == "worth" else "end"
+        return "weigh" if look == self._halfway and look > self._searching else "refit"
+
+    def _weigh(self, look: int) -> None:
+        """Learn what each edge is worth, Δ = ½ ‖w‖² in the metric of the decoder's curvature; drop the worthless."""
+        worth = 0.5 * np.square(self._gather(self._hear()))
+        self._least = self._evidence(worth) if look == self._looks else self.settings.least_worth
+        kept = (self._kept & (worth >= self._least)) | self.constraints.required
+        self._keep(look, "end" if look == self._looks else "refit", worth, kept)
+
+    def _keep(self, look: int, stage: str, weights: Floats, kept: Mask) -> None:
+        """Go on with these edges only."""
+        self._kept, self._weights = kept, weights
+        self._answer(look, stage, weights, kept.astype(np.float64), restrict=True)
+
+    def _answer(self, look: int, stage: str, strengths: Floats, kept: Floats, restrict: bool = False) -> None:
+        checkpoint = stage in ("search", "refit") and look % self.settings.checkpoint_every == 0
+        meta = {"stage": stage, "look": look, "checkpoint": checkpoint, "restrict": restrict}
+        factors = np.rint(np.ldexp(kept, FACTOR_BITS)).astype(np.int64)
         for party in self.agreement.parties:
             self.conversation.send(party, "verdict", self._factors_for(party, factors), meta)
         if checkpoint:
-            state = named("validator", self.validator.state())
+            state = {**named("validator", self.validator.state()), "kept": self._kept, "weights": self._weights}
+            state["explained"] = self._explained
             self.checkpoints.save(look, state, {"agreement": self.agreement.digest()})
-        if self.seat.run:
-            self.seat.run.log(look, **values)
-        self.seat.progress.advance(look, **values, sent_bytes=self.channel.sent_bytes)
+        if self.seat.curious:
+            self.seat.curious(look * self.settings.validate_every, strengths, kept)
 
-    def _candidates(self, strengths: Floats) -> Array:
+    def _candidates(self, strengths: Floats) -> Mask:
         least, known = self.settings.least_strength, self.constraints
         return greedy_acyclic(strengths, least, known.required, known.forbidden)
+
+    def _evidence(self, worth: Floats) -> float:
+        """Return the least worth of an edge that stays; nothing in it looks at the truth.
+
+        An edge must pay for its weights as in the Bayesian information criterion, h · ln n / 2n, and must not be small
+        beside what the strongest causes of this data set's variables are worth.
+        """
+        if self.settings.evidence is not None:
+            return self.settings.evidence
+        strongest = worth.max(axis=0)
+        strongest = strongest[strongest > STRONG]
+        price = self.settings.hidden * math.log(self.records) / (2 * self.records)
+        return max(price, SHARE * math.sqrt(float(np.median(strongest)))) if len(strongest) else price
 
     def _factors_for(self, party: str, factors: Factors | None) -> dict[str, Array]:
         """Return the factors of the edges that touch the party's own variables, and of no others."""
@@ -195,18 +261,56 @@ class Coordinator:
             raise FrameError(f"'strength' holds no '{name}' of shape {shape}", where=message.sender)
         return found
 
-    def _draw(self, worth: Floats, seconds: float) -> CausalGraph:
-        """Keep the edges that are worth their place: Δ = ½ ‖w‖² in the metric of the decoder's curvature."""
-        evidence = 0.5 * np.square(worth)
-        kept = (evidence >= self.settings.evidence) | self.constraints.required
-        adjacency = np.where(kept, evidence, 0.0)
+    def _draw(self, seconds: float) -> CausalGraph:
+        # A required edge stays, even one that fixed point has rounded to nothing.
+        least = np.where(self.constraints.required, np.finfo(np.float64).tiny, 0.0)
+        adjacency = np.where(self._kept, np.maximum(self._weights, least), 0.0)
+        explained = None if np.isnan(self._explained).any() else self._explained
+        by_variance, by_r2, order_notes = sortability_notes(
+            self.variances, explained, self._kept, self.settings.standardise
+        )
+        copies = [] if explained is None else copy_notes(explained)
         names = self.variables
         return CausalGraph(
             adjacency=pd.DataFrame(adjacency, names, names),
             party_of={name: party for party in self.agreement.parties for name in self.names[party]},
-            strengths=pd.DataFrame(evidence, names, names),
-            cost={"seconds": seconds},
+            strengths=pd.DataFrame(self._weights, names, names),
+            notes=[self._rule(), *self._privacy(), *order_notes, *copies],
+            cost={
+                "seconds": seconds,
+                "exchanges": self._looks * self.settings.validate_every,
+                "bytes": self._sent_bytes,
+            },
+            varsortability=by_variance,
+            r2_sortability=by_r2,
         )
+
+    def _rule(self) -> str:
+        if self.settings.rule == "strength":
+            return f"edges stronger than {self.settings.least_strength:g} that close no cycle were kept"
+        chosen = "as agreed" if self.settings.evidence is not None else "a threshold taken from the worths of all edges"
+        return f"edges worth at least {self._least:.3g} nats a record were kept, {chosen}"
+
+    def _privacy(self) -> list[str]:
+        """Say what was not hidden, and how well the rest was."""
+        parties, settings = len(self.agreement.parties), self.settings
+        notes = []
+        if parties > 1 and not settings.secure:
+            notes.append("features and gradients were in the clear: for simulations and research only")
+        elif parties == 2:
+            notes.append("with two parties, each sees the features of the other alone: see 'what discovery leaks'")
+        if self._hidden_by is not None:
+            notes.append(
+                f"products hide columns with at least {self._hidden_by:.0f} statistical bits over the whole run"
+            )
+        if settings.strength_epsilon is not None:
+            spent = strength_spend(settings.strength_epsilon, self._looks, shared=settings.secure)
+            notes.append(
+                f"noise on edge strengths: ε = {spent:.3g} at δ = {DELTA:g}, if one record changes none by over 1"
+            )
+        if settings.feature_noise:
+            notes.append(f"features carried noise of deviation {settings.feature_noise:g} in every exchange")
+        return notes
 
 
 def _check_greetings(about: Mapping[str, Mapping[str, Any]], agreement: DiscoveryAgreement) -> None:

@@ -16,8 +16,9 @@ import numpy.typing as npt
 
 from colonnade.discover import likelihoods
 from colonnade.discover.likelihoods import sigmoid
-from colonnade.discover.variables import Array, Mask, Variable, VariableKind
+from colonnade.discover.variables import Array, Mask, Variable
 from colonnade.errors import RunError
+from colonnade.federation.knowledge import VariableKind
 
 Variance = Literal["head", "scalar"]
 Optimizer = Literal["sgd", "adam"]
@@ -115,11 +116,47 @@ class Decoders:
         losses *= observed.T
         return DecoderGradients(losses.T, back.transpose(1, 0, 2).reshape(len(z), -1), found)
 
-    def curvature(self, z: Array, target: Array, observed: Mask) -> Array:
-        """Return the mean over records of the outer product of each record's own z-gradient (d, h, h)."""
-        gradient = self.gradients(z, target, observed).z.reshape(len(z), self.d, self.h).transpose(1, 0, 2)
-        # The gradient holds a factor 1/n, its square 1/n^2; a mean needs one.
-        return (gradient.transpose(0, 2, 1) @ gradient) * len(z)
+    def explained(self, z: Array, target: Array, observed: Mask) -> Array:
+        """Return the share of each continuous variable's variance that its decoder explains, (d,); NaN for others."""
+        top, found = self._layers(z)[-1], np.full(self.d, np.nan)
+        for family in self._families:
+            if family.name == "continuous":
+                rows = family.rows
+                seen, values = observed.T[rows], target.T[rows]
+                means = self._outputs(family, top[rows])[..., 0]
+                count = seen.sum(axis=1)
+                centre = (values * seen).sum(axis=1) / count
+                spread = (np.square(values - centre[:, None]) * seen).sum(axis=1)
+                found[rows] = 1.0 - (np.square(values - means) * seen).sum(axis=1) / spread
+        return found
+
+    def curvature(self, z: Array, observed: Mask) -> Array:
+        """Return the expected curvature of each variable's loss in its z, (d, h, h), the mean over records.
+
+        It is the Fisher information, Jᵀ I J with J the outputs' derivatives: what a small change of z would cost.
+        """
+        layers = self._layers(z)
+        found = np.empty((self.d, self.h, self.h))
+        for family in self._families:
+            rows = family.rows
+            outputs = self._outputs(family, layers[-1][rows])
+            weights = likelihoods.information(family.likelihood, outputs)
+            slopes = self._slopes(family, [layer[rows] for layer in layers])
+            if family.name == "categorical":
+                slopes -= (weights[..., None] * slopes).sum(axis=2, keepdims=True)
+            weights = weights * (observed.T[rows] / len(z))[..., None]
+            found[rows] = np.einsum("fno,fnoh,fnok->fhk", weights, slopes, slopes, optimize=True)
+        return found
+
+    def _slopes(self, family: _Family, layers: list[Array]) -> Array:
+        """Return the derivatives of a family's outputs with respect to z, (f, n, outputs, h)."""
+        slopes: Array = self._parameters[f"{family.name}.weight"].transpose(0, 2, 1)[:, None]
+        for layer in range(self.depth, 0, -1):
+            active = layers[layer - 1]
+            slopes = slopes * (active * (1.0 - active))[:, :, None]
+            if layer > 1:
+                slopes = slopes @ self._parameters[f"weight.{layer}"][family.rows].transpose(0, 2, 1)[:, None]
+        return slopes
 
     def step(self, gradient: Mapping[str, Array], learning_rate: float) -> None:
         """Move all parameters against the gradient."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -12,17 +13,21 @@ import pandas as pd
 from pydantic import ValidationError
 
 from colonnade.discover.agreement import COORDINATOR, DiscoveryAgreement
+from colonnade.discover.confidence import with_confidence
 from colonnade.discover.coordinator import Coordinator, CoordinatorSeat
+from colonnade.discover.curious import Curious, CuriousCoordinator
 from colonnade.discover.graph import CausalGraph
-from colonnade.discover.knowledge import Knowledge, own_only
-from colonnade.discover.party import Curious, Party, PartySeat
-from colonnade.discover.variables import VariableKind, prepare_columns
+from colonnade.discover.knowledge import Stated, divide
+from colonnade.discover.party import Party, PartySeat
+from colonnade.discover.variables import PartyColumns, prepare_columns
 from colonnade.errors import ConfigError, DataError, nearest
 from colonnade.federation.discovery import RECIPES, DiscoverySettings
 from colonnade.federation.federation import Federation
+from colonnade.federation.knowledge import Knowledge, VariableKind
 from colonnade.progress import Progress, make_progress
-from colonnade.run import Run
+from colonnade.run import Run, write_atomically
 from colonnade.wire.channel import Channel
+from colonnade.wire.message import Array
 from colonnade.wire.together import run_together
 
 SIMULATION_SECRET = b"one process"
@@ -35,12 +40,14 @@ def discover(
     *,
     recipe: str = "default",
     seed: int = 0,
-    knowledge: Knowledge | Mapping[str, Knowledge] | None = None,
+    knowledge: Stated | Mapping[str, Stated] | None = None,
     kinds: Mapping[str, VariableKind] | None = None,
+    confidence: int = 0,
     run: Path | str | None = None,
     resume: bool = False,
     progress: bool | Progress = True,
     curious: Mapping[str, Curious] | None = None,
+    curious_coordinator: CuriousCoordinator | None = None,
     **settings: Any,
 ) -> CausalGraph:
     """Find one causal graph over the columns of all parties; the label, if there is one, is a variable too.
@@ -52,10 +59,12 @@ def discover(
         seed: every random choice comes from it.
         knowledge: what is known about the graph, in public, or by party; a party's own goes to the coordinator alone.
         kinds: of variables whose kind is not to be guessed.
+        confidence: how many further runs on resampled records tell how sure each edge is; each takes as long again.
         run: folder to keep checkpoints, metrics and ledgers in; None keeps nothing.
         resume: go on from the last look that all hold in `run`.
         progress: show a bar when the output is a terminal; or a `Progress` of your own.
         curious: by party, who looks closer at what that party sees; used by attacks.
+        curious_coordinator: who looks closer at what the coordinator sees.
         settings: fields of `DiscoverySettings`.
     """
     if federation.rows is None:
@@ -67,10 +76,12 @@ def discover(
         seed=seed,
         knowledge=knowledge,
         kinds=kinds,
+        confidence=confidence,
         run=run,
         resume=resume,
         progress=progress,
         curious=curious,
+        curious_coordinator=curious_coordinator,
     )
 
 
@@ -79,29 +90,75 @@ def discover_tables(
     settings: DiscoverySettings,
     *,
     seed: int = 0,
-    knowledge: Knowledge | Mapping[str, Knowledge] | None = None,
+    knowledge: Stated | Mapping[str, Stated] | None = None,
     kinds: Mapping[str, VariableKind] | None = None,
+    confidence: int = 0,
     run: Path | str | None = None,
     resume: bool = False,
     progress: bool | Progress = True,
     curious: Mapping[str, Curious] | None = None,
+    curious_coordinator: CuriousCoordinator | None = None,
+    public: Knowledge | None = None,
+    coordinator: str = COORDINATOR,
 ) -> CausalGraph:
-    """Find one causal graph over tables whose rows correspond; one party alone is the undivided algorithm."""
-    agreed = DiscoveryAgreement("local", tuple(tables), COORDINATOR, settings, seed)
-    public, private = _knowledge(knowledge, tables)
+    """Find one causal graph over tables whose rows correspond; one party alone is the undivided algorithm.
+
+    Args are those of `discover`; `public` is what all may know where `knowledge` is by party.
+    """
+    stated, private = divide(knowledge, {party: [str(name) for name in table] for party, table in tables.items()})
+    agreed = DiscoveryAgreement(
+        "local", tuple(tables), coordinator, settings, seed, stated if public is None else public
+    )
     known = _kinds(kinds or {}, tables)
-    bar = progress if isinstance(progress, Progress) else make_progress("auto" if progress else "silent")
-    with ExitStack() as stack:
-        folders = {name: stack.enter_context(folder) for name, folder in _run_folders(run, agreed, resume)}
-        stack.enter_context(bar)
-        roles = {}
-        for party, table in tables.items():
-            columns = prepare_columns(table, known[party], settings.missing, settings.standardise, where=party)
-            seat = PartySeat(party, columns, SIMULATION_SECRET, private[party], run=folders.get(party), resume=resume)
-            roles[party] = partial(_live_as_party, agreement=agreed, seat=seat)
-        chair = CoordinatorSeat(public, folders.get(COORDINATOR), resume, bar)
-        roles[COORDINATOR] = partial(_live_as_coordinator, agreement=agreed, seat=chair)
-        return run_together(roles, agreed.run)[COORDINATOR]
+    columns = {
+        party: prepare_columns(table, known[party], settings.missing, settings.standardise, where=party)
+        for party, table in tables.items()
+    }
+    with progress if isinstance(progress, Progress) else make_progress("auto" if progress else "silent") as bar:
+        simulation = _Simulation(private, bar, resume, curious or {}, curious_coordinator)
+
+        def run_once(run_seed: int, rows: Array) -> CausalGraph:
+            if run_seed == seed:
+                return simulation.run(agreed, columns, run)
+            drawn = {party: whole.take(rows) for party, whole in columns.items()}
+            return simulation.run(replace(agreed, seed=run_seed), drawn, None)
+
+        return with_confidence(run_once, len(next(iter(tables.values()))), confidence, seed)
+
+
+@dataclass(frozen=True)
+class _Simulation:
+    """All roles of a discovery in one process; every party's secret is the same, so that runs can be repeated."""
+
+    knowledge: Mapping[str, Knowledge]
+    progress: Progress
+    resume: bool
+    curious: Mapping[str, Curious]
+    curious_coordinator: CuriousCoordinator | None
+
+    def run(
+        self, agreed: DiscoveryAgreement, columns: Mapping[str, PartyColumns], folder: Path | str | None
+    ) -> CausalGraph:
+        """Let everybody live; return the coordinator's graph."""
+        with ExitStack() as stack:
+            runs = {name: stack.enter_context(run) for name, run in _run_folders(folder, agreed, self.resume)}
+            roles = {}
+            for party, held in columns.items():
+                seat = PartySeat(
+                    party,
+                    held,
+                    SIMULATION_SECRET,
+                    self.knowledge[party],
+                    run=runs.get(party),
+                    resume=self.resume,
+                    curious=self.curious.get(party),
+                )
+                roles[party] = partial(_live_as_party, agreement=agreed, seat=seat)
+            chair = CoordinatorSeat(
+                agreed.knowledge, runs.get(agreed.coordinator), self.resume, self.progress, self.curious_coordinator
+            )
+            roles[agreed.coordinator] = partial(_live_as_coordinator, agreement=agreed, seat=chair)
+            return run_together(roles, agreed.run)[agreed.coordinator]
 
 
 def _live_as_party(channel: Channel, agreement: DiscoveryAgreement, seat: PartySeat) -> CausalGraph:
@@ -134,6 +191,7 @@ def coordinate(channel: Channel, agreement: DiscoveryAgreement, seat: Coordinato
 def _finish(graph: CausalGraph, run: Run | None, channel: Channel, seconds: Mapping[str, float]) -> None:
     if run:
         graph.save(run.path / "graph.json")
+        write_atomically(run.path / "graph.dot", graph.to_dot().encode())
         traffic = {"sent_bytes": channel.sent_bytes, "received_bytes": channel.received_bytes}
         run.finish({"edges": len(graph.edges), "seconds": dict(seconds), **traffic})
 
@@ -163,19 +221,6 @@ def _settings(recipe: str, settings: Mapping[str, Any]) -> DiscoverySettings:
         raise ConfigError(first["msg"] if known else "unknown setting", where=name, remedy=remedy) from error
 
 
-def _knowledge(
-    knowledge: Knowledge | Mapping[str, Knowledge] | None, tables: Mapping[str, pd.DataFrame]
-) -> tuple[Knowledge, dict[str, Knowledge]]:
-    """Return what is stated in public, and what each party states to the coordinator alone."""
-    if knowledge is None or isinstance(knowledge, Knowledge):
-        return knowledge or Knowledge(), {party: Knowledge() for party in tables}
-    for party, stated in knowledge.items():
-        if party not in tables:
-            raise ConfigError(f"no party '{party}'", where="knowledge", remedy=nearest(party, tables))
-        own_only(stated, map(str, tables[party].columns), where=party)
-    return Knowledge(), {party: knowledge.get(party, Knowledge()) for party in tables}
-
-
 def _kinds(kinds: Mapping[str, VariableKind], tables: Mapping[str, pd.DataFrame]) -> dict[str, dict[str, VariableKind]]:
     names = {party: set(map(str, table.columns)) for party, table in tables.items()}
     for name in kinds:
@@ -192,6 +237,7 @@ def _run_folders(root: Path | str | None, agreed: DiscoveryAgreement, resume: bo
             raise ConfigError("nothing to resume from", where="run", remedy="name the run folder")
         return
     config = {
+        "task": {"kind": "discovery"},
         "discovery": agreed.settings.model_dump(mode="json"),
         "parties": list(agreed.parties),
         "coordinator": agreed.coordinator,

@@ -17,6 +17,7 @@ import numpy.typing as npt
 
 from colonnade.checkpoint import named, under
 from colonnade.discover.agreement import Conversation, DiscoveryAgreement
+from colonnade.discover.noise import gaussian
 from colonnade.errors import FrameError
 from colonnade.wire.message import Array, Message
 
@@ -77,10 +78,17 @@ class Exchange(ABC):
         self.peers = agreement.peers(self.name)
         self.own, self.hidden = layouts[self.name], agreement.settings.hidden
         self.units = self.own.variables * self.hidden
+        self.apart: dict[str, Floats] = {}
+        """What was last seen of each peer's features alone; in a secure run nothing."""
 
     def units_of(self, peer: str) -> int:
         """Hidden units of all of a peer's variables."""
         return self.layouts[peer].variables * self.hidden
+
+    @property
+    def noise_deviation(self) -> float:
+        """Of this party's part of the noise on features, so that all parts together have the agreed deviation."""
+        return float(self.agreement.settings.feature_noise / np.sqrt(max(len(self.peers), 1)))
 
     @abstractmethod
     def open(self, weights: Mapping[str, Floats]) -> None:
@@ -119,6 +127,11 @@ class Exchange(ABC):
     def load(self, state: Mapping[str, Array]) -> None:
         """Restore what `state` returned."""
 
+    @property
+    def hidden_by(self) -> float | None:
+        """How many statistical bits hide this party's columns in all products so far; None where nothing hides them."""
+        return None
+
     def close(self) -> None:  # noqa: B027
         """Let go of whatever was opened."""
 
@@ -133,10 +146,14 @@ class PlainExchange(Exchange):
     def forward(self, block: int) -> Floats:  # noqa: D102
         columns = self.blocks[block]
         for peer in self.peers:
-            self.conversation.send(peer, "feature", {"feature": columns @ self.weights[peer]})
+            feature = columns @ self.weights[peer]
+            if self.noise_deviation:
+                feature += gaussian(feature.shape, self.noise_deviation)
+            self.conversation.send(peer, "feature", {"feature": feature})
         total = np.zeros((len(columns), self.units))
         for peer in self.peers:
-            total += matrix(self.conversation.recv(peer, "feature"), "feature", total.shape)
+            self.apart[peer] = matrix(self.conversation.recv(peer, "feature"), "feature", total.shape)
+            total += self.apart[peer]
         return total
 
     def backward(self, block: int, update: Floats) -> None:  # noqa: D102

@@ -2,36 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
+from pydantic import ValidationError
 
 from colonnade.discover.validator import cyclic_part, reachable
 from colonnade.discover.variables import Mask
 from colonnade.errors import ConfigError, nearest
-from colonnade.federation.task import Settings
+from colonnade.federation.knowledge import Edge, Knowledge
 
-Edge = tuple[str, str]
+__all__ = ["Constraints", "Edge", "Knowledge", "Stated", "combine", "combine_private", "divide", "own_only"]
+
+Stated = Knowledge | Mapping[str, Any]
+"""Knowledge, or a mapping of its parts."""
+
 _WHERE = "knowledge"
-
-
-class Knowledge(Settings):
-    """Prior knowledge in names of variables; each part is optional.
-
-    Attributes:
-        required: edges (cause, effect) that are in the graph.
-        forbidden: edges (cause, effect) that are not.
-        tiers: groups in the order of time: a later one never causes an earlier one. Variables in no tier are free.
-        roots: variables without causes.
-        sinks: variables without effects.
-    """
-
-    required: tuple[Edge, ...] = ()
-    forbidden: tuple[Edge, ...] = ()
-    tiers: tuple[tuple[str, ...], ...] = ()
-    roots: tuple[str, ...] = ()
-    sinks: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -69,6 +57,81 @@ def combine(knowledge: Iterable[Knowledge], variables: Sequence[str]) -> Constra
     _check_contradictions(required, forbidden, variables)
     # An edge against a path of required ones can never be in the graph, so it need not be learned.
     return Constraints(required, forbidden | reachable(required).T)
+
+
+def combine_private(
+    public: Knowledge, private: Mapping[str, Knowledge], names: Mapping[str, Sequence[str]]
+) -> Constraints:
+    """As the coordinator: put together what all may know and what each party has told the coordinator alone.
+
+    Args:
+        public: what all may know.
+        private: what each party has stated.
+        names: each party's variables; together they are the variables of the graph, in this order.
+
+    Raises:
+        ConfigError: as `combine`. An error stops the run and is told to everybody: it names parties, but no edge that a
+            party has stated in private.
+    """
+    variables = [name for own in names.values() for name in own]
+    combine([public], variables)
+    for party, stated in private.items():
+        try:
+            own_only(stated, names[party], where=party)
+            combine([stated], variables)
+        except ConfigError as error:
+            what = "knows something of its edges that cannot be used"
+            remedy = "look for unknown names, cycles, edges between others and edges both required and forbidden"
+            raise ConfigError(what, where=party, remedy=remedy) from error
+    try:
+        return combine([public, *private.values()], variables)
+    except ConfigError as error:
+        parties = [party for party, stated in private.items() if stated != Knowledge()]
+        what = "what they know contradicts each other or what all know"
+        raise ConfigError(what, where=" and ".join(parties), remedy="talk about your knowledge of edges") from error
+
+
+def divide(
+    knowledge: Stated | Mapping[str, Stated] | None, names: Mapping[str, Sequence[str]]
+) -> tuple[Knowledge, dict[str, Knowledge]]:
+    """Return what is stated in public, and what each party states to the coordinator alone; ConfigError if unusable.
+
+    Args:
+        knowledge: for all, or by party.
+        names: each party's variables.
+
+    Example:
+        >>> divide({"lab": {"roots": ["glucose"]}}, {"clinic": ["age"], "lab": ["glucose"]})[1]["lab"].roots
+        ('glucose',)
+    """
+    public, private = Knowledge(), {party: Knowledge() for party in names}
+    if not isinstance(knowledge, Mapping) or (knowledge and set(knowledge) <= set(Knowledge.model_fields) - set(names)):
+        public = _read(knowledge or {}, _WHERE)
+    else:
+        for party, stated in knowledge.items():
+            if party not in names:
+                known = [*names, *Knowledge.model_fields]
+                raise ConfigError(f"'{party}' is no party", where=_WHERE, remedy=nearest(party, known))
+            private[party] = _read(stated, party)
+            own_only(private[party], names[party], where=party)
+    combine([public, *private.values()], [name for own in names.values() for name in own])
+    return public, private
+
+
+def _read(stated: Any, where: str) -> Knowledge:
+    if isinstance(stated, Knowledge):
+        return stated
+    try:
+        return Knowledge.model_validate(stated)
+    except ValidationError as error:
+        first = error.errors()[0]
+        part = ".".join(map(str, first["loc"]))
+        if first["type"] == "extra_forbidden":
+            raise ConfigError(
+                f"unknown part '{part}'", where=where, remedy=nearest(part, Knowledge.model_fields)
+            ) from None
+        what = f"'{part}': {first['msg']}" if part else first["msg"]
+        raise ConfigError(what, where=where, remedy="edges are pairs (cause, effect), tiers lists of names") from None
 
 
 def own_only(knowledge: Knowledge, own_names: Iterable[str], where: str) -> None:

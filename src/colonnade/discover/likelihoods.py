@@ -6,6 +6,8 @@ of each loss with respect to its own outputs (f, n, o). Terms that depend on the
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 
 from colonnade.discover.variables import Array
@@ -79,3 +81,21 @@ def _gaussian(mean: Array, target: Array, variance: Array, slope: Array) -> tupl
     delta[..., 0] = pull
     delta[..., 1] = 0.5 * precision * (1.0 - square) * slope
     return 0.5 * (np.log(variance) + square), delta
+
+
+def information(likelihood: Callable[[Array, Array], tuple[Array, Array]], outputs: Array) -> Array:
+    """Return the Fisher information of each output (f, n, o), for a softmax that of outputs less their mean."""
+    if likelihood is categorical:
+        delta = np.exp(outputs - outputs.max(axis=-1, keepdims=True))
+        chances: Array = delta / delta.sum(axis=-1, keepdims=True)
+        return chances
+    first = outputs[..., :1]
+    if likelihood is bernoulli:
+        return sigmoid(first) * sigmoid(-first)
+    if likelihood is poisson:
+        return np.exp(np.minimum(first, LOG_RATE_CAP))
+    raw = outputs[..., 1:]
+    if likelihood is gaussian_scalar:
+        return 1.0 / (np.exp(raw) + VARIANCE_FLOOR)
+    variance = np.logaddexp(0.0, raw) + VARIANCE_FLOOR
+    return np.concatenate([1.0 / variance, 0.5 * np.square(sigmoid(raw) / variance)], axis=-1)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections import defaultdict
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -13,23 +13,19 @@ import numpy as np
 
 from colonnade.checkpoint import Checkpoints, named, under
 from colonnade.discover.agreement import Conversation, DiscoveryAgreement
+from colonnade.discover.curious import Curious
 from colonnade.discover.decoders import Decoders
 from colonnade.discover.exchange import FACTOR_BITS, Exchange, Factors, Floats, Layout, PlainExchange, measured
 from colonnade.discover.graph import CausalGraph
 from colonnade.discover.graph_file import graph_from_bytes
 from colonnade.discover.knowledge import Knowledge
+from colonnade.discover.noise import with_laplace
 from colonnade.discover.timetable import Blocks
 from colonnade.discover.variables import PartyColumns
-from colonnade.errors import FrameError
+from colonnade.errors import FrameError, RunError
 from colonnade.run import Run
 from colonnade.wire.channel import Channel
 from colonnade.wire.message import Array, Message
-
-Curious = Callable[[int, Array, Floats], None]
-"""Looks at what a party sees anyway: the number of the exchange, the records in it, the others' features for them."""
-
-FIRST_SCALE = 0.1
-"""Standard deviation of the first weights; it must not depend on how columns are spread over parties."""
 
 
 @dataclass(frozen=True)
@@ -72,6 +68,7 @@ class Party:
         self.checkpoints = Checkpoints(seat.checkpoint_folder)
         self.seconds: dict[str, float] = defaultdict(float)
         self.step = 0
+        self._stage = "search"
         self._losses: list[Floats] = []
         self._kept: Floats | None = None
 
@@ -80,14 +77,12 @@ class Party:
         start = self._open()
         try:
             self._resume_at(start)
-            stage = self._verdict_stage
-            while stage in ("search", "refit"):
-                for _ in range(self.settings.validate_every):
-                    self._learn_from(self.blocks.at(self.step))
-                    self.step += 1
-                stage = self._look(stage)
-            if stage == "weigh":
-                self._weigh()
+            while self._stage != "end":
+                if self._stage == "weigh":
+                    self._weigh()
+                else:
+                    self._learn()
+                    self._look()
             document = self._from_coordinator("graph").arrays["graph"]
             return graph_from_bytes(document.tobytes(), CausalGraph, where=self.agreement.coordinator)
         finally:
@@ -114,18 +109,18 @@ class Party:
         self._first = dict(zip(self.agreement.parties, np.cumsum([0, *counts]).tolist(), strict=False))
         self.blocks = Blocks(len(self.columns.plain), self.settings, self.agreement.seed)
         self._set_up()
-        self._verdict_stage = "search"
         return int(plan["start"])
 
     def _set_up(self) -> None:
         hidden, secret = self.settings.hidden, self.seat.secret
         self._self_mask = self.own.spread(1.0 - np.eye(self.own.variables), hidden)
         exchange = _exchange_class(self.settings.secure)
-        plain = [self.columns.plain[rows] for rows in self.blocks.training]
+        plain = [self.columns.plain[rows] for rows in self.blocks.rows]
         self.exchange: Exchange = exchange(self.conversation, self.agreement, self.layouts, plain)
         with self._timed("open"):
             self.exchange.open({peer: self._first_weights(peer) for peer in self.exchange.peers})
         self.weights = self._first_weights(self.seat.party) * self._self_mask
+        self._momentum = np.zeros((len(self.columns.plain), self.own.variables * hidden))
         self.decoders = Decoders(
             self.columns.variables,
             hidden,
@@ -144,68 +139,94 @@ class Party:
 
     def _edge(self, cause: int, effect: int) -> Floats:
         draw = self.agreement.generator(self.seat.secret, "encoder", self._first[self.seat.party] + cause, effect)
-        return draw.normal(0.0, FIRST_SCALE, (self.own.widths[cause], self.settings.hidden))
+        bound = sum(layout.variables for layout in self.layouts.values()) ** -0.5
+        return draw.uniform(-bound, bound, (self.own.widths[cause], self.settings.hidden))
 
-    def _learn_from(self, block: int) -> None:
-        """One exchange: features of all others, local updates on their records, the gradient back to all."""
-        with self._timed("forward"):
-            foreign = self._see(block)
-        with self._timed("decode"):
-            update = self._local_updates(self.blocks.training[block], foreign)
-        with self._timed("backward"):
-            self.exchange.backward(block, update)
+    def _learn(self) -> None:
+        """Exchange until the coordinator looks again: features of all others in, the gradient back to all."""
+        for _ in range(self.settings.validate_every):
+            block = self.blocks.at(self.step)
+            rows = self.blocks.rows[block]
+            with self._timed("forward"):
+                foreign = self._see(block)
+            with self._timed("decode"):
+                update = self._update(rows, foreign)
+                self.weights -= self._allowed() * (self.columns.plain[rows].T @ update)
+            if self.seat.curious:
+                self.seat.curious.answered(self.step, rows, update)
+            with self._timed("backward"):
+                self.exchange.backward(block, update)
+            self.step += 1
 
     def _see(self, block: int) -> Floats:
         """Return the others' features for a block of records."""
         foreign = self.exchange.forward(block)
         if self.seat.curious:
-            self.seat.curious(self.step, self.blocks.training[block], foreign)
+            self.seat.curious.saw(self.step, self.blocks.rows[block], foreign, self.exchange.apart)
         return foreign
 
-    def _local_updates(self, rows: Array, foreign: Floats) -> Floats:
-        """Update decoders and own encoder in minibatches; return what the encoders of the others are to change by."""
-        rate, columns = self.settings.learning_rate, self.columns
-        update = np.zeros_like(foreign)
-        for part in self.blocks.minibatches(len(rows)):
-            plain = columns.plain[rows[part]]
-            features = foreign[part] + plain @ self.weights
-            found = self.decoders.gradients(features, columns.target[rows[part]], columns.observed[rows[part]])
-            self.decoders.step(found.parameters, rate)
-            self.weights -= rate * self._allowed() * (plain.T @ found.z)
-            update[part] += rate * found.z
+    def _update(self, rows: Array, foreign: Floats) -> Floats:
+        """Let the decoders learn in minibatches; return what encoders change by: columnsᵀ · update.
+
+        Encoders stay as they are meanwhile, one's own too. Their momentum is kept record by record: since the columns
+        never change, that is the momentum of the weights, which nobody has.
+        """
+        columns, settings = self.columns, self.settings
+        features = foreign + columns.plain[rows] @ self.weights
+        target, observed = columns.target[rows], columns.observed[rows]
+        total = np.zeros_like(features)
+        for part in self.blocks.minibatches(self.step, len(rows)):
+            found = self.decoders.gradients(features[part], target[part], observed[part])
+            self.decoders.step(found.parameters, settings.learning_rate * len(part) / len(rows))
+            total[part] += found.z * len(part)
             self._losses.append(found.losses.mean(axis=0))
-        return update
+        self._explained = self.decoders.explained(features, target, observed)
+        momentum = settings.momentum * self._momentum[rows] + total
+        self._momentum[rows] = momentum
+        return self.blocks.rate(self.step) * (1 - settings.momentum) / len(rows) * momentum
 
     def _allowed(self) -> Floats:
         return self._self_mask if self._kept is None else self._kept
 
-    def _look(self, stage: str) -> str:
-        """Let the coordinator look at the graph; do what it says; return the next stage."""
-        strengths: dict[str, Array] = {}
-        if stage == "search":
-            with self._timed("strengths"):
-                strengths = self.exchange.squared_strengths()
-            strengths["own"] = self.own.squared_strengths(self.weights, self.settings.hidden)
-        meta = {"losses": np.mean(self._losses, axis=0).tolist()}
+    def _look(self) -> None:
+        """Let the coordinator look at the graph, and do what it says."""
+        with self._timed("strengths"):
+            strengths = self.exchange.squared_strengths()
+        strengths["own"] = self.own.squared_strengths(self.weights, self.settings.hidden)
+        if self.settings.strength_epsilon is not None:
+            scale = 1 / self.settings.strength_epsilon
+            strengths = {name: with_laplace(squares, scale) for name, squares in strengths.items()}
+        losses = np.mean(self._losses, axis=0).tolist()
         self._losses.clear()
-        self.conversation.send(self.agreement.coordinator, "strength", strengths, meta)
+        if self._stage == "search":
+            strengths["explained"] = self._explained
+        self._obey(strengths, losses)
+
+    def _obey(self, strengths: Mapping[str, Array], losses: Sequence[float]) -> None:
+        told = {
+            "losses": losses,
+            "sent_bytes": self.conversation.channel.sent_bytes,
+            "hidden_by": self.exchange.hidden_by,
+        }
+        self.conversation.send(self.agreement.coordinator, "strength", strengths, told)
         verdict = self._from_coordinator("verdict")
-        stage = str(verdict.meta["stage"])
-        if verdict.tensors:
-            with self._timed("scale"):
-                self._scale(verdict, restrict=stage != "search")
+        self._stage = str(verdict.meta["stage"])
+        with self._timed("scale"):
+            self._scale(verdict, restrict=bool(verdict.meta["restrict"]))
         if verdict.meta["checkpoint"]:
-            self._save(int(verdict.meta["look"]), stage)
-        return stage
+            self._save(int(verdict.meta["look"]))
 
     def _scale(self, verdict: Message, restrict: bool) -> None:
         incoming = {peer: _factors(verdict, f"from/{peer}") for peer in self.exchange.peers}
         outgoing = {peer: _factors(verdict, f"to/{peer}") for peer in self.exchange.peers}
+        if self.seat.curious:
+            self.seat.curious.judged(self.step, incoming, restrict)
         own = np.ldexp(self.own.spread(_factors(verdict, "own"), self.settings.hidden).astype(np.float64), -FACTOR_BITS)
         self.weights *= own
         if restrict:
             self.exchange.restrict(incoming, outgoing)
             self._kept = self._self_mask * (own > 0)
+            self._momentum[:] = 0.0
         else:
             self.exchange.scale(incoming, outgoing)
 
@@ -216,40 +237,47 @@ class Party:
         with self._timed("weigh"):
             worth = self.exchange.squared_strengths(metric)
         worth["own"] = self.own.squared_strengths(measured(self.weights, metric), self.settings.hidden)
-        self.conversation.send(self.agreement.coordinator, "strength", worth, {"losses": []})
+        self._obey(worth, [])
 
     def _curvature(self) -> Floats:
-        """Return the mean curvature (variables, hidden, hidden) of each variable's loss over the training records."""
+        """Return the mean curvature (variables, hidden, hidden) of each variable's loss over all records."""
         columns, hidden = self.columns, self.settings.hidden
         total = np.zeros((self.own.variables, hidden, hidden))
-        for block, rows in enumerate(self.blocks.training):
+        for block, rows in enumerate(self.blocks.rows):
             features = self._see(block) + columns.plain[rows] @ self.weights
-            total += len(rows) * self.decoders.curvature(features, columns.target[rows], columns.observed[rows])
-        return total / sum(map(len, self.blocks.training))
+            total += len(rows) * self.decoders.curvature(features, columns.observed[rows])
+        return total / len(columns.plain)
 
     def _from_coordinator(self, kind: str) -> Message:
         return self.conversation.recv(self.agreement.coordinator, kind)
 
-    def _save(self, look: int, stage: str) -> None:
+    def _save(self, look: int) -> None:
         if self.seat.run:
             self.seat.run.ledger.flush()
         state = {
             **named("exchange", self.exchange.state()),
             **named("decoders", self.decoders.state()),
             "weights": self.weights,
+            "momentum": self._momentum,
         }
         if self._kept is not None:
             state["kept"] = self._kept
-        meta = {"agreement": self.agreement.digest(), "alignment": self.seat.alignment, "stage": stage}
+        meta = {"agreement": self.agreement.digest(), "alignment": self.seat.alignment, "stage": self._stage}
         self.checkpoints.save(look, state, {**meta, "exchanges": self.step})
 
     def _resume_at(self, look: int) -> None:
         if look > 0:
             state, meta = self.checkpoints.load(look)
+            if (meta["agreement"], meta["alignment"]) != (self.agreement.digest(), self.seat.alignment):
+                raise RunError(
+                    "belongs to another agreement or another alignment",
+                    where=str(self.seat.checkpoint_folder),
+                    remedy="resume with the files and records the run was started with, or start a new run",
+                )
             self.exchange.load(under("exchange", state))
             self.decoders.load(under("decoders", state))
-            self.weights, self._kept = state["weights"], state.get("kept")
-            self.step, self._verdict_stage = int(meta["exchanges"]), str(meta["stage"])
+            self.weights, self._kept, self._momentum = state["weights"], state.get("kept"), state["momentum"]
+            self.step, self._stage = int(meta["exchanges"]), str(meta["stage"])
         self.checkpoints.forget(after=look)
 
     @contextmanager

@@ -1,9 +1,12 @@
 """Encoders as fragments: features and gradients computed under encryption (Algorithms 1-4 of VFedCD, put right).
 
 W from a source party to a target party is the sum, modulo 2^59, of a fragment at the source and a fragment at the
-target; nobody else needs one. The source draws the first weights: a target that knew a part of them could undo the
-encoder in the first step. Of the features a target learns the sum over all other parties, whose shares carry masks that
-cancel out, so that with three or more parties no single one's features are seen.
+target; nobody else needs one. Columns never change, so a source encrypts them once, under its own key, and every target
+multiplies them with its fragment and its gradient, exchange by exchange; what it sends back is masked.
+
+The source draws the first weights: a target that knew a part of them could undo the encoder in the first exchange. Of
+the features a target learns the sum over all other parties, whose shares carry masks that cancel out, so that with
+three or more parties no single one's features are seen.
 """
 
 from __future__ import annotations
@@ -13,36 +16,36 @@ from contextlib import ExitStack
 
 import numpy as np
 import numpy.typing as npt
-from scipy.special import ndtri
 
 from colonnade.checkpoint import named, under
 from colonnade.discover.exchange import Exchange, Factors, Floats, exchange_metrics
+from colonnade.discover.noise import gaussian
 from colonnade.errors import DataError, FrameError
-from colonnade.secure import Product, backend
+from colonnade.secure import backend
 from colonnade.secure.aggregate import ZeroMasks
 from colonnade.secure.dispatch import Line
-from colonnade.secure.norms import norms_as_holder, norms_as_owner, reveal_norms
+from colonnade.secure.norms import LARGEST_SQUARED_NORM, norms_as_holder, norms_as_owner, reveal_norms
 from colonnade.secure.rescale import encode_factors, rescale_as_holder, rescale_as_owner
 from colonnade.secure.ring import (
-    GRADIENT_SCALE,
     PRODUCT_SCALE,
     WEIGHT_SCALE,
     RingMatrix,
     decode,
     encode,
+    encode_gradient,
     encode_plain,
     matmul,
-    random_words,
     wrap,
 )
 from colonnade.secure.shares import add, subtract
+from colonnade.secure.standing import BlockShape, KeptColumns, SentColumns
 from colonnade.wire.message import Array
 
 LARGEST_FEATURE = 128.0
 """Half of what the ring holds. Weights move little by little, so a sum about to wrap is seen here before it does."""
 METRIC_SCALE = 10
 _UNMAP = encode_factors(np.full((1, 1), 2.0**-METRIC_SCALE))
-_MEMORY = 1 << 30
+_BELOW_ZERO = 64.0
 
 
 class SecureExchange(Exchange):
@@ -63,10 +66,9 @@ class SecureExchange(Exchange):
         self._masks.exchange()
         self._forwards = 0
         self._plain = [encode_plain(block, where=self.name) for block in self.blocks]
-        memory = _MEMORY // max(len(self.peers) * len(self.blocks), 1)
-        self._prepared = {
-            peer: [line.evaluator.prepare(plain, memory) for plain in self._plain] for peer, line in self.lines.items()
-        }
+        self._sent = [SentColumns(key_pair, plain) for plain in self._plain]
+        self._held = {peer: self._columns_of(peer) for peer in self.peers}
+        self._deliver_columns()
         self._kept_to: dict[str, Array] = {}
         self._kept_from: dict[str, Array] = {}
         self.as_source = {peer: encode(weights[peer], WEIGHT_SCALE) for peer in self.peers}
@@ -75,18 +77,13 @@ class SecureExchange(Exchange):
     def forward(self, block: int) -> Floats:
         """Compute all others' features under encryption; see their sum."""
         records = len(self.blocks[block])
-        products = {peer: Product(records, self.layouts[peer].columns, self.units) for peer in self.peers}
-        for peer, line in self.lines.items():
-            line.send_secret(self.as_target[peer], products[peer])
+        parts = [np.zeros((records, self.units), np.uint64)]
+        parts += [self._held[peer][block].forward(self.as_target[peer]) for peer in self.peers]
         for peer, line in self.lines.items():
             line.send_share(self._share(peer, block))
-        parts = [
-            part
-            for peer, line in self.lines.items()
-            for part in (line.receive_share(products[peer]), line.take_share(products[peer].result_shape))
-        ]
+        parts += [line.take_share((records, self.units)) for line in self.lines.values()]
         self._forwards += 1
-        features = decode(add(*parts), PRODUCT_SCALE) if parts else np.zeros((records, self.units))
+        features = decode(add(*parts), PRODUCT_SCALE)
         if np.abs(features).max(initial=0.0) >= LARGEST_FEATURE:
             raise DataError(
                 "features grew beyond what the ring holds",
@@ -97,15 +94,15 @@ class SecureExchange(Exchange):
 
     def backward(self, block: int, update: Floats) -> None:
         """Share the gradient of every encoder out between its source and its target (Algorithm 4)."""
-        secret = encode(update, GRADIENT_SCALE, where=self.name)
-        products = {peer: Product(self.layouts[peer].columns, len(update), self.units) for peer in self.peers}
+        whole = encode_gradient(update, where=self.name)
+        prepared = None
         for peer, line in self.lines.items():
-            line.send_secret(secret, products[peer])
+            prepared = prepared or line.evaluator.prepare(whole, memory=0)
+            share = self._held[peer][block].backward(prepared)
+            self.as_target[peer] = subtract(self.as_target[peer], share)
         for peer, line in self.lines.items():
-            share = line.answer(self._prepared[peer][block], self.units_of(peer), transposed=True)
+            share = self._sent[block].receive_backward(line, self.units_of(peer))
             self.as_source[peer] = subtract(self.as_source[peer], share)
-        for peer, line in self.lines.items():
-            self.as_target[peer] = subtract(self.as_target[peer], line.receive_share(products[peer]))
         self._forget()
 
     def squared_strengths(self, metric: Floats | None = None) -> dict[str, Array]:
@@ -168,27 +165,38 @@ class SecureExchange(Exchange):
             self.as_target[peer][~kept] = 0
 
     @property
-    def statistical_bits(self) -> float:
-        """How well the weakest product hid this party's columns."""
-        return min((line.statistical_bits for line in self.lines.values()), default=float("inf"))
+    def hidden_by(self) -> float | None:
+        """How many statistical bits hide this party's columns in all products so far, from the worst peer's view."""
+        return min((line.total_bits for line in self.lines.values() if line.products), default=None)
 
     def close(self) -> None:  # noqa: D102
         self._stack.close()
 
+    def _columns_of(self, peer: str) -> list[KeptColumns]:
+        columns = self.layouts[peer].columns
+        shapes = [BlockShape(len(block), columns, self.units) for block in self.blocks]
+        return [KeptColumns(self.lines[peer], shape) for shape in shapes]
+
+    def _deliver_columns(self) -> None:
+        """Send every block of encrypted columns to every target; block by block, so that nobody holds more than one."""
+        for number, sent in enumerate(self._sent):
+            for peer, line in self.lines.items():
+                sent.send(line, self.units_of(peer))
+            sent.forget()
+            for peer in self.peers:
+                self._held[peer][number].receive()
+
     def _share(self, target: str, block: int) -> RingMatrix:
         """Return this party's share of its features for `target`, masked so that only the sum of all makes sense."""
-        answered = self.lines[target].answer(self._prepared[target][block], self.units_of(target))
+        answered = self._sent[block].receive_forward(self.lines[target], self.units_of(target))
         own = matmul(self._plain[block], self.as_source[target])
         mask = self._masks.mask(target, self._forwards, answered.shape)
         return add(answered, own, mask, self._noise(answered.shape))
 
     def _noise(self, shape: tuple[int, ...]) -> RingMatrix:
-        deviation = self.agreement.settings.feature_noise / np.sqrt(max(len(self.peers), 1))
-        if deviation == 0:
+        if not self.noise_deviation:
             return np.zeros(shape, np.uint64)
-        # From the system's secure randomness: noise that could be computed again could be taken off again.
-        uniform = (random_words(int(np.prod(shape)), 53) + 0.5) * 2.0**-53
-        return encode(deviation * ndtri(uniform).reshape(shape), PRODUCT_SCALE)
+        return encode(gaussian(shape, self.noise_deviation), PRODUCT_SCALE)
 
     def _pairs(self) -> Iterator[tuple[str, str]]:
         """Yield all ordered pairs with this party, everywhere in the same order: nobody waits in a circle."""
@@ -217,4 +225,6 @@ def reveal(shares: list[Array | None], shape: tuple[int, int], where: str) -> Fl
     for share in shares:
         if share is None or share.size != np.prod(shape) or share.dtype != np.uint64:
             raise FrameError(f"'strength' holds no shares of shape {shape}", where=where)
-    return reveal_norms(*(share.ravel() for share in shares if share is not None)).reshape(shape)
+    squares = reveal_norms(*(share.ravel() for share in shares if share is not None)).reshape(shape)
+    # Noise may take a square below zero, where it looks like one far above what a strength may be.
+    return np.where(squares > LARGEST_SQUARED_NORM - _BELOW_ZERO, squares - LARGEST_SQUARED_NORM, squares)

@@ -15,38 +15,45 @@ Positions = npt.NDArray[np.int64]
 
 
 class Blocks:
-    """Training records in fixed blocks, so that each is encoded once; their order changes from epoch to epoch.
+    """All records in fixed blocks, so that each is encoded once; their order changes from epoch to epoch.
 
     Attributes:
-        training: the records of each block.
-        validation: records that no weight is learned from.
+        rows: the records of each block.
     """
 
     def __init__(self, records: int, settings: DiscoverySettings, seed: int) -> None:
-        order = np.concatenate(epoch_batches(np.arange(records), records, seed, 0)) if records else np.zeros(0, int)
-        held_out = int(records * settings.validation)
-        self.validation, train = np.sort(order[:held_out]), order[held_out:]
-        if len(train) < 2:
-            raise DataError("no record is left to learn from", where="validation", remedy="lower the share held out")
-        count = -(-len(train) // settings.batch_size)
-        self.training: list[Positions] = [np.asarray(part) for part in np.array_split(train, count)]
+        if records < 2:
+            raise DataError("there is nothing to learn from one record", where="records")
+        count = -(-records // settings.batch_size)
+        order = _shuffled(records, seed, 0)
+        self.rows: list[Positions] = [np.sort(part) for part in np.array_split(order, count)]
         self._settings, self._seed = settings, seed
 
     def __len__(self) -> int:
-        return len(self.training)
+        return len(self.rows)
 
-    def at(self, step: int) -> int:
-        """Return the block of exchange number `step`."""
-        epoch, place = divmod(step, len(self))
-        return int(np.concatenate(epoch_batches(np.arange(len(self)), len(self), self._seed, 1 + epoch))[place])
+    def at(self, exchange: int) -> int:
+        """Return the block of exchange number `exchange`."""
+        epoch, place = divmod(exchange, len(self))
+        return int(_shuffled(len(self), self._seed, 1 + epoch)[place])
 
-    def minibatches(self, records: int) -> Iterator[slice]:
-        """Yield the parts of a block that local updates go through, as often as the settings say."""
-        size = self._settings.minibatch
-        for _ in range(self._settings.local_passes):
-            for start in range(0, records, size):
-                yield slice(start, min(start + size, records))
+    def minibatches(self, exchange: int, records: int) -> Iterator[Positions]:
+        """Yield the parts of a block that local updates go through, in an order of this exchange's own."""
+        size, passes = self._settings.minibatch, self._settings.local_passes
+        for each in range(passes):
+            order = _shuffled(records, self._seed, (1 << 40) + exchange * passes + each)
+            yield from np.array_split(order, max(records // size, 1))
 
     def looks(self, epochs: int) -> int:
         """Return how often the coordinator looks at the graph in so many epochs."""
         return -(-epochs * len(self) // self._settings.validate_every)
+
+    def rate(self, exchange: int) -> float:
+        """Return the encoders' learning rate: it rises in the first exchanges, from a tenth."""
+        rising = self._settings.warm_up * self._settings.epochs * len(self)
+        share = min(exchange / rising, 1.0) if rising else 1.0
+        return self._settings.learning_rate * (0.1 + 0.9 * share)
+
+
+def _shuffled(count: int, seed: int, number: int) -> Positions:
+    return np.concatenate(epoch_batches(np.arange(count), count, seed, number))

@@ -7,6 +7,7 @@ dominant vectors, found by power iteration.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 
@@ -16,6 +17,8 @@ import numpy.typing as npt
 from colonnade.discover.variables import Array, Mask
 from colonnade.errors import ConfigError, RunError
 
+FIRST_ITERATIONS, NEXT_ITERATIONS = 15, 3
+SHORT_STEP = 0.02
 OFFSET = 1e-6
 """Added to every strength: a graph without cycles has no dominant vector of its own."""
 SHIFT = 0.3
@@ -44,10 +47,8 @@ class Validator:
 
     Args:
         d: number of variables.
-        learning_rate: of the encoders; a factor undoes what so many steps of that rate would.
         sparsity: weight of the sum of edge strengths in the loss.
-        growth: how much the weight of the spectral radius grows an epoch, while the graph has cycles.
-        steps_per_epoch: steps that make an epoch.
+        growth: how much the weight of the spectral radius grows per unit of learning, while the graph has cycles.
         acyclic_threshold: edges above it make the graph that is looked at for cycles.
         required: edges that are never scaled.
         forbidden: edges that are always removed; self-loops are.
@@ -57,38 +58,59 @@ class Validator:
         self,
         d: int,
         *,
-        learning_rate: float,
         sparsity: float,
         growth: float,
-        steps_per_epoch: float,
         acyclic_threshold: float = 0.1,
         required: Mask | None = None,
         forbidden: Mask | None = None,
     ) -> None:
-        self._rate, self._sparsity, self._growth = learning_rate, sparsity, growth
-        self._steps_per_epoch, self._threshold = steps_per_epoch, acyclic_threshold
+        self._sparsity, self._growth, self._threshold = sparsity, growth, acyclic_threshold
         self._required, self._forbidden = _masks(d, required, forbidden)
         self._left = self._right = np.full(d, 1 / np.sqrt(d))
         self.weight = 0.0
         """Weight of the spectral radius in the loss now."""
 
-    def judge(self, B: Array, steps: int) -> Verdict:
-        """Return the verdict on edge strengths (d, d) after so many steps since the last one."""
-        if not np.isfinite(B).all():
-            raise RunError("edge strengths are no longer finite", where="validator", remedy="lower the learning rate")
-        B = np.where(self._forbidden, 0.0, np.maximum(B, 0.0))
+    def judge(self, B: Array, learned: float) -> Verdict:
+        """Return the verdict on edge strengths (d, d).
+
+        Args:
+            B: edge strengths.
+            learned: the learning rates of all steps since the last verdict, added up.
+        """
+        B = self._checked(B)
         graph = np.greater(B, self._threshold)
         acyclic = is_acyclic(graph)
         if not acyclic:
-            self.weight += self._growth * steps / self._steps_per_epoch
-        rho, gradient, self._left, self._right = spectral(B, self._left, self._right)
-        shrink = self._rate * steps * (self._sparsity + self.weight * gradient)
-        # Proximal: an edge that would cross 0 stops there.
-        factors = np.zeros_like(B)
-        kept = (shrink < B) & ~self._forbidden
-        factors[kept] = 1.0 - shrink[kept] / B[kept]
+            self.weight += self._growth * learned
+        shrunk, rho = B, 0.0
+        # The gradient changes as edges shrink, so a long way is gone in short steps.
+        steps = max(math.ceil(learned / SHORT_STEP), 1)
+        for step in range(steps):
+            rho_now, gradient, self._left, self._right = spectral(
+                shrunk, self._left, self._right, FIRST_ITERATIONS if step == 0 else NEXT_ITERATIONS
+            )
+            rho = rho_now if step == 0 else rho
+            shrunk = np.maximum(shrunk - learned / steps * (self._sparsity + self.weight * gradient), 0.0)
+        return Verdict(self._factors(B, shrunk), rho, acyclic, int(graph.sum()))
+
+    def shrink(self, B: Array, learned: float, sparsity: float) -> Verdict:
+        """Return the verdict where the graph is settled: sparsity alone."""
+        B = self._checked(B)
+        graph = np.greater(B, self._threshold)
+        return Verdict(
+            self._factors(B, np.maximum(B - learned * sparsity, 0.0)), 0.0, is_acyclic(graph), int(graph.sum())
+        )
+
+    def _checked(self, B: Array) -> Array:
+        if not np.isfinite(B).all():
+            raise RunError("edge strengths are no longer finite", where="validator", remedy="lower the learning rate")
+        return np.where(self._forbidden, 0.0, np.maximum(B, 0.0))
+
+    def _factors(self, before: Array, after: Array) -> Array:
+        """Return what takes edges from one strength to the other (proximal: an edge that would cross 0 stops there)."""
+        factors = np.divide(after, before, out=np.zeros_like(before), where=before > 0)
         factors[self._required] = 1.0
-        return Verdict(factors, rho, acyclic, int(graph.sum()))
+        return factors
 
     def state(self) -> dict[str, Array]:
         """Return all that judging changes, for a checkpoint."""

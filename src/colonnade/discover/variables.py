@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal, get_args
 
 import numpy as np
@@ -12,8 +12,8 @@ import pandas as pd
 
 from colonnade.data.kinds import category_values, column_kind, numeric_values
 from colonnade.errors import ConfigError, DataError, nearest
+from colonnade.federation.knowledge import VariableKind
 
-VariableKind = Literal["continuous", "binary", "count", "categorical"]
 Missing = Literal["refuse", "impute"]
 Array = npt.NDArray[np.float64]
 Mask = npt.NDArray[np.bool_]
@@ -66,6 +66,10 @@ class PartyColumns:
     target: Array
     observed: Mask
     raw_variance: Array
+
+    def take(self, rows: npt.NDArray[np.int64]) -> PartyColumns:
+        """Return these records as they were prepared: kinds, levels and scales stay those of all records."""
+        return replace(self, plain=self.plain[rows], target=self.target[rows], observed=self.observed[rows])
 
 
 @dataclass(frozen=True)

@@ -8,6 +8,7 @@ from typing import TypeVar
 
 from colonnade.errors import DataError, nearest
 from colonnade.federation.files import FederationFile, PartyFile, read_federation, read_party
+from colonnade.federation.knowledge import Knowledge
 from colonnade.federation.problems import Problem, ProblemsError
 
 Inspection = Callable[[FederationFile, PartyFile, Path], Iterable[Problem]]
@@ -29,6 +30,7 @@ def check(
     federation, problems = _read(read_federation, Path(federation_path))
     if federation is not None:
         problems += _check_fingerprints(federation, Path(federation_path))
+        problems += _check_coordinator(federation, Path(federation_path))
     if party_path is None:
         return problems
     party, more = _read(read_party, Path(party_path))
@@ -37,12 +39,15 @@ def check(
         return problems
     if federation is None:
         return problems + _check_path(party, Path(party_path))
-    if party.party not in federation.parties:
+    if party.party not in federation.everybody:
         what = f"'{party.party}' is no party of federation '{federation.name}'"
-        problems.append(Problem(what, Path(party_path), "party", nearest(party.party, federation.parties)))
+        problems.append(Problem(what, Path(party_path), "party", nearest(party.party, federation.everybody)))
         return problems + _check_path(party, Path(party_path))
-    problems += _check_protection(federation, party, Path(party_path))
-    problems += _check_data(federation, party, Path(party_path))
+    if party.party in federation.parties:
+        problems += _check_protection(federation, party, Path(party_path))
+        problems += _check_data(federation, party, Path(party_path))
+    else:
+        problems += _check_no_data(party, Path(party_path))
     for inspect in inspections:
         problems += inspect(federation, party, Path(party_path))
     return problems
@@ -56,14 +61,35 @@ def _read(reader: Callable[[Path], File], path: Path) -> tuple[File | None, list
 
 
 def _check_fingerprints(federation: FederationFile, path: Path) -> list[Problem]:
-    without = [name for name, entry in federation.parties.items() if entry.fingerprint is None]
+    without = [name for name, entry in federation.everybody.items() if entry.fingerprint is None]
     if not without:
         return []
     what = f"no fingerprint for {', '.join(without)}: any certificate that the CA gave to that name is accepted"
     return [Problem(what, path, "parties", "write the fingerprints that 'colonnade keys' printed", "note")]
 
 
+def _check_coordinator(federation: FederationFile, path: Path) -> list[Problem]:
+    if federation.coordinator is not None or not federation.discovers:
+        return []
+    what = "is not named: a causal graph can be discovered in one process only"
+    return [Problem(what, path, "coordinator", "name somebody who holds no data", "note")]
+
+
+def _check_no_data(party: PartyFile, path: Path) -> list[Problem]:
+    """The coordinator sees edge strengths of all: with columns of its own it would learn more than it must."""
+    given = {"data": party.data, "sensitive": party.sensitive, "kinds": party.kinds}
+    problems = [
+        Problem("the coordinator holds no data", path, field, "leave it out") for field, value in given.items() if value
+    ]
+    if party.knowledge != Knowledge():
+        remedy = "write what everybody may know into federation.yaml"
+        problems.append(Problem("the coordinator has no variables to know about", path, "knowledge", remedy))
+    return problems
+
+
 def _check_path(party: PartyFile, path: Path) -> list[Problem]:
+    if party.data is None:
+        return [Problem("is missing", path, "data", "write where your records are")]
     if party.data.path.exists():
         return []
     return [Problem(f"there is no {party.data.path}", path, "data.path", "write where your records are")]
@@ -84,7 +110,7 @@ def _check_data(federation: FederationFile, party: PartyFile, path: Path) -> lis
     # Here, not above: `--help` and the checks of the files alone need no pandas.
     from colonnade.federation.check_data import check_images, check_table
 
-    inspect = check_images if party.data.kind == "images" else check_table
+    inspect = check_images if party.source.kind == "images" else check_table
     try:
         return inspect(federation, party, path)
     except DataError as error:

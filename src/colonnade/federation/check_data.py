@@ -21,12 +21,12 @@ IMAGE_IDS = "ids"
 
 def check_table(federation: FederationFile, party: PartyFile, path: Path) -> list[Problem]:
     """Return every problem of a party's table: names first, then ids, values and label of the columns that exist."""
-    frame = read_table(party.data.path, party.data.id_column)
+    frame = read_table(party.source.path, party.source.id_column)
     names = [str(name) for name in frame.columns]
     problems = _unknown_names(federation, party, path, names) + _label_in_wrong_place(federation, party, path, names)
-    if party.data.id_column in names:
-        ids = pd.Index(frame[party.data.id_column])
-        problems += _tried(lambda: check_ids(ids, str(party.data.path)), path, "data.id_column")
+    if party.source.id_column in names:
+        ids = pd.Index(frame[party.source.id_column])
+        problems += _tried(lambda: check_ids(ids, str(party.source.path)), path, "data.id_column")
     features = [name for name in _feature_columns(federation, party, names) if name in names]
     if features:
         problems += _tried(lambda: Records.from_frame(frame[features].reset_index(drop=True)), path, "data.path")
@@ -41,7 +41,7 @@ def check_table(federation: FederationFile, party: PartyFile, path: Path) -> lis
 
 def check_images(federation: FederationFile, party: PartyFile, path: Path) -> list[Problem]:
     """Return every problem of a party's images."""
-    data, problems = party.data, []
+    data, problems = party.source, []
     if not (data.path.is_dir() or data.path.suffix.lower() == ".npz"):
         remedy = "give a folder of images or an .npz file, or write kind: table"
         return [Problem(f"{data.path.name} holds no images", path, "data.kind", remedy)]
@@ -59,23 +59,24 @@ def check_images(federation: FederationFile, party: PartyFile, path: Path) -> li
 
 def _feature_columns(federation: FederationFile, party: PartyFile, names: list[str]) -> list[str]:
     """Return which of a table's columns the party takes part with."""
-    if party.data.columns is not None:
-        return list(party.data.columns)
-    own = {party.data.id_column}
+    if party.source.columns is not None:
+        return list(party.source.columns)
+    own = {party.source.id_column}
     if party.party == federation.active:
         own |= {federation.label, federation.task.split.column}
     return [name for name in names if name not in own]
 
 
 def _unknown_names(federation: FederationFile, party: PartyFile, path: Path, names: list[str]) -> list[Problem]:
-    asked = [("data.id_column", party.data.id_column)]
-    asked += [("data.columns", name) for name in party.data.columns or ()]
+    asked = [("data.id_column", party.source.id_column)]
+    asked += [("data.columns", name) for name in party.source.columns or ()]
     asked += [("sensitive", name) for name in party.sensitive]
     if party.party == federation.active:
         asked += [("data.path", federation.label), ("data.path", federation.task.split.column)]
     what = {federation.label: "label column", federation.task.split.column: "split column"}
+    file = party.source.path.name
     return [
-        Problem(f"{party.data.path.name} has no {what.get(name, 'column')} '{name}'", path, field, nearest(name, names))
+        Problem(f"{file} has no {what.get(name, 'column')} '{name}'", path, field, nearest(name, names))
         for field, name in asked
         if name is not None and name not in names
     ]
@@ -92,7 +93,7 @@ def _label_in_wrong_place(federation: FederationFile, party: PartyFile, path: Pa
         ]
     if label not in names:
         return []
-    what = f"{party.data.path.name} holds the label '{label}', which belongs to '{federation.active}'"
+    what = f"{party.source.path.name} holds the label '{label}', which belongs to '{federation.active}'"
     if label in used:
         return [Problem(what, path, "data.columns", "list the columns to take part with, without it")]
     return [Problem(f"{what}; it is not used", path, "data.path", severity="note")]

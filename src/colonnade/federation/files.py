@@ -11,7 +11,9 @@ from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, ConfigDict, Field, ValidationInfo
 
-from colonnade.errors import nearest
+from colonnade.errors import ConfigError, nearest
+from colonnade.federation.discovery import DiscoverySettings
+from colonnade.federation.knowledge import Knowledge, VariableKind
 from colonnade.federation.task import Settings, Task
 from colonnade.federation.yaml_file import read_model
 
@@ -80,24 +82,36 @@ class PartyEntry(Settings):
     fingerprint: Fingerprint | None = None
 
 
+class CoordinatorEntry(PartyEntry):
+    """Who looks at the graph in a discovery, and how it is reached and recognised."""
+
+    name: PartyName
+
+
 class FederationFile(Settings):
     """`federation.yaml`: who takes part in what; the same at every party.
 
     Attributes:
         name: what the federation is called.
         parties: all parties, in the order in which their uploads are joined.
-        active: the party that holds the label.
+        active: the party that holds the label; None where nothing is trained.
         label: the label's column at the active party.
         task: what is learned.
+        coordinator: the topology validator of a discovery; no party, it holds no data.
+        discovery: how a causal graph is found.
+        knowledge: what everybody may know about that graph beforehand.
         seed: of everything random that the parties share.
         heartbeat: seconds after which a silent party counts as lost.
     """
 
     name: Text
     parties: dict[PartyName, PartyEntry] = Field(min_length=2)
-    active: PartyName
-    label: Text
+    active: PartyName | None = None
+    label: Text | None = None
     task: Task = Task()
+    coordinator: CoordinatorEntry | None = None
+    discovery: DiscoverySettings = DiscoverySettings()
+    knowledge: Knowledge = Knowledge()
     seed: int = Field(default=0, ge=0, lt=2**63, strict=True)
     heartbeat: float = Field(default=5.0, gt=0, le=3600)
 
@@ -105,6 +119,17 @@ class FederationFile(Settings):
     def passive(self) -> tuple[str, ...]:
         """The parties that hold no label, in order."""
         return tuple(party for party in self.parties if party != self.active)
+
+    @property
+    def everybody(self) -> dict[str, PartyEntry]:
+        """All parties, then the coordinator if one is named."""
+        return self.parties | ({self.coordinator.name: self.coordinator} if self.coordinator else {})
+
+    @property
+    def discovers(self) -> bool:
+        """Whether the file is about discovery, as far as it says: training alone needs none of its parts."""
+        said = self.coordinator is not None or self.discovery != DiscoverySettings() or self.knowledge != Knowledge()
+        return said or self.label is None
 
 
 class DataSettings(Settings):
@@ -148,9 +173,11 @@ class PartyFile(Settings):
     """`party.yaml`: what one party keeps to itself.
 
     Attributes:
-        party: who I am.
-        data: where my records are.
+        party: who I am: a party, or the coordinator.
+        data: where my records are; the coordinator has none.
         sensitive: columns whose values the others must not learn.
+        kinds: in a discovery, of columns whose kind is not to be guessed.
+        knowledge: what I know about edges from or to my own columns; in a discovery only the coordinator is told.
         defense: how my uploads are protected.
         device: where my networks live.
         runs: the folder of my runs.
@@ -160,14 +187,23 @@ class PartyFile(Settings):
     """
 
     party: PartyName
-    data: DataSettings
+    data: DataSettings | None = None
     sensitive: tuple[Text, ...] = ()
+    kinds: dict[Text, VariableKind] = Field(default={})
+    knowledge: Knowledge = Knowledge()
     defense: DefenseSettings = DefenseSettings()
     device: Device = "auto"
     runs: LocalPath = Field(default=Path("runs"), validate_default=True)
     credentials: CredentialSettings | None = None
     listen: Address | None = None
     missing_party: Literal["refuse", "impute"] = "refuse"
+
+    @property
+    def source(self) -> DataSettings:
+        """Where my records are; an error where the file does not say."""
+        if self.data is None:
+            raise ConfigError("is missing", where=f"{self.party}: data", remedy="write where your records are")
+        return self.data
 
 
 def read_federation(path: Path | str) -> FederationFile:
@@ -187,14 +223,28 @@ def federation_digest(federation: FederationFile) -> str:
 
 
 def _federation_relations(raw: dict[str, Any]) -> list[tuple[str, str, str]]:
-    parties, active = raw.get("parties"), raw.get("active")
+    parties, active, coordinator = raw.get("parties"), raw.get("active"), raw.get("coordinator")
     if not isinstance(parties, dict):
         return []
     wrong = []
     if isinstance(active, str) and active not in parties:
         wrong.append(("active", f"'{active}' is no party of this federation", nearest(active, map(str, parties))))
+    for given, missing in (("active", "label"), ("label", "active")):
+        if raw.get(given) is not None and raw.get(missing) is None:
+            wrong.append((missing, "is missing", f"'{given}' is there: write both, or none for discovery alone"))
+    entries = list(parties.values())
+    if isinstance(coordinator, dict):
+        entries.append(coordinator)
+        name = coordinator.get("name")
+        if isinstance(name, str) and name in parties:
+            wrong.append(("coordinator.name", f"'{name}' is a party", "name somebody who holds no data"))
+    return wrong + _repeated(entries)
+
+
+def _repeated(entries: list[Any]) -> list[tuple[str, str, str]]:
+    wrong = []
     for key in ("address", "fingerprint"):
-        values = [entry.get(key) for entry in parties.values() if isinstance(entry, dict)]
+        values = [entry.get(key) for entry in entries if isinstance(entry, dict)]
         for value, times in Counter(str(value) for value in values if value is not None).items():
             if times > 1:
                 wrong.append(

@@ -6,11 +6,13 @@ from collections.abc import Sequence
 
 import yaml
 
+from colonnade.federation.discovery import DiscoverySettings
+
 FIRST_PORT = 7101
 
 _FEDERATION = """\
 # {name}: the same file at every party. Every party compares it with the others' before anything is sent.
-# 'colonnade check federation.yaml --party {active_file}.yaml' tells every problem at once.
+# 'colonnade check federation.yaml --party {first_file}.yaml' tells every problem at once.
 
 name: {name}
 
@@ -18,7 +20,8 @@ name: {name}
 # prints it; null accepts any certificate that the federation's CA gave to that name.
 parties:
 {parties}
-# The active party holds the label; the others (passive) hold columns only.
+# What 'colonnade train' and 'join' learn to predict: the active party holds the label, the others (passive) hold
+# columns only. Without both, the federation can discover a causal graph, and nothing else.
 active: {active}
 label: {label}
 
@@ -41,8 +44,34 @@ task:
   protection: null      # the defense that every passive party must use; null leaves it to each
   checkpoint_every: 100 # steps
 
+# For 'colonnade discover': who looks at the strengths of edges and keeps the graph acyclic. No party: it holds no data.
+{coordinator}
+# How the graph is found; docs/reference/files.md explains every key. Those left out here have good defaults.
+discovery:
+  secure: true          # false shows features in the clear: for research only
+  epochs: {epochs}
+  missing: refuse       # missing values: refuse, or impute them as causes and ignore them as effects
+  reveal: all           # who sees which edges at the end: all, or own for those that touch a party's own columns
+  checkpoint_every: {checkpoint_every}  # looks of the coordinator at the graph
+
+# What everybody may know about the graph beforehand, in names of columns. What only a party should state, and only the
+# coordinator should hear, stands in the party's own file.
+knowledge:
+  required: []          # edges that are there, such as [[age, pressure]]: cause, then effect
+  forbidden: []         # edges that are not
+  tiers: []             # groups in the order of time: a later one never causes an earlier one
+  roots: []             # columns without causes
+  sinks: []             # columns without effects
+
 seed: 0
 heartbeat: 5            # seconds after which a silent party counts as lost
+"""
+
+_COORDINATOR_ENTRY = """\
+coordinator:
+  name: {party}
+  address: 127.0.0.1:{port}
+  fingerprint: null
 """
 
 _ENTRY = """\
@@ -64,12 +93,37 @@ data:
 
 sensitive: []           # columns whose values the others must not learn
 
+# For 'colonnade discover'. kinds: of columns that are not what they seem, such as {{visits: continuous}}; each is
+# continuous, binary, count or categorical. knowledge: edges from or to my own columns that I know about; only the
+# coordinator is told, and what it means is explained in federation.yaml.
+kinds: {{}}
+knowledge:
+  required: []
+  forbidden: []
+  tiers: []
+  roots: []
+  sinks: []
+
 defense:
   name: none            # how my uploads are protected, such as gaussian; further keys are its strength
 
 device: auto            # auto, cpu or cuda
 runs: runs/{folder}     # the folder of my runs
 
+{credentials}missing_party: refuse   # when predicting without some party: refuse, or impute its upload and say so
+"""
+
+
+_COORDINATOR = """\
+# {folder}'s own file: the coordinator of 'colonnade discover', which holds no data. Paths are meant from this file's
+# folder.
+
+party: {party}          # who I am: the coordinator in federation.yaml
+runs: runs/{folder}     # the folder of my runs
+
+{credentials}"""
+
+_CREDENTIALS = """\
 # 'colonnade keys' makes these. Never send the key to anybody.
 credentials:
   ca: keys/{folder}/ca.pem
@@ -77,24 +131,46 @@ credentials:
   key: keys/{folder}/key.pem
 
 listen: null            # another address to listen on than the one in federation.yaml, such as 0.0.0.0:{port}
-missing_party: refuse   # when predicting without some party: refuse, or impute its upload and say so
 """
 
 
-def federation_template(name: str, parties: Sequence[str], active: str, label: str) -> str:
+def federation_template(
+    name: str,
+    parties: Sequence[str],
+    active: str | None = None,
+    label: str | None = None,
+    coordinator: str | None = None,
+) -> str:
     """Return the text of a `federation.yaml`."""
     entries = "".join(_ENTRY.format(party=_scalar(party), port=FIRST_PORT + n) for n, party in enumerate(parties))
+    port = FIRST_PORT + len(parties)
+    usual = DiscoverySettings()
     return _FEDERATION.format(
-        name=_scalar(name), parties=entries, active=_scalar(active), active_file=active, label=_scalar(label)
+        name=_scalar(name),
+        parties=entries,
+        active=_scalar(active),
+        first_file=active or parties[0],
+        label=_scalar(label),
+        coordinator=_COORDINATOR_ENTRY.format(party=_scalar(coordinator), port=port)
+        if coordinator is not None
+        else "coordinator: null\n",
+        epochs=usual.epochs,
+        checkpoint_every=usual.checkpoint_every,
     )
 
 
 def party_template(parties: Sequence[str], party: str) -> str:
     """Return the text of one party's file."""
     port = FIRST_PORT + list(parties).index(party)
-    return _PARTY.format(party=_scalar(party), folder=party, port=port)
+    return _PARTY.format(party=_scalar(party), folder=party, credentials=_CREDENTIALS.format(folder=party, port=port))
 
 
-def _scalar(text: str) -> str:
+def coordinator_template(parties: Sequence[str], coordinator: str) -> str:
+    """Return the text of the coordinator's own file."""
+    credentials = _CREDENTIALS.format(folder=coordinator, port=FIRST_PORT + len(parties))
+    return _COORDINATOR.format(party=_scalar(coordinator), folder=coordinator, credentials=credentials)
+
+
+def _scalar(text: str | None) -> str:
     """Write text as YAML, in quotes only where it would be taken for something else."""
     return yaml.safe_dump(text, allow_unicode=True, width=1000).removesuffix("...\n").strip()

@@ -1,55 +1,46 @@
-"""Take part in a real federation as one party, over the network."""
+"""Take part in a training as one party, over the network."""
 
 from __future__ import annotations
 
-import re
-import secrets
 from dataclasses import dataclass
-from datetime import datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 
 import pandas as pd
 import torch
 
+from colonnade.align.remembered import align_for_run
 from colonnade.data.read import read_records, read_table
 from colonnade.data.records import Records
 from colonnade.defend import make_defense
 from colonnade.errors import ConfigError, DataError, nearest
-from colonnade.federation.files import FederationFile, PartyFile, read_federation, read_party
 from colonnade.learn.agreement import Agreement
-from colonnade.learn.alignments import align_for_run
 from colonnade.learn.part import Part
 from colonnade.learn.role import Seat
 from colonnade.learn.train import take_part
+from colonnade.place import Place
 from colonnade.progress import Progress
-from colonnade.run import Run
 
 if TYPE_CHECKING:
     from colonnade.wire.network import NetworkChannel
 
 
 @dataclass(frozen=True)
-class Place:
-    """One party's two files, read and found to fit each other."""
-
-    federation: FederationFile
-    party: PartyFile
-    run_name: str
+class TrainingPlace(Place):
+    """A party's place in a federation that has a label to learn."""
 
     @classmethod
-    def read(cls, federation: Path, party: Path, run_name: str | None = None) -> Place:
-        """Read both files; raise if the party is none of the federation's."""
-        agreed, mine = read_federation(federation), read_party(party)
-        if mine.party not in agreed.parties:
-            remedy = nearest(mine.party, agreed.parties)
-            raise ConfigError(f"'{mine.party}' is no party of the federation", where=f"{party}: party", remedy=remedy)
-        return cls(agreed, mine, run_name or re.sub(r"[^A-Za-z0-9._-]+", "-", agreed.name))
-
-    @property
-    def name(self) -> str:
-        """Who I am."""
-        return self.party.party
+    def read(cls, federation: Path, party: Path, run_name: str | None = None) -> Self:
+        """Read both files; raise if they do not say what training needs."""
+        place = super().read(federation, party, run_name)
+        if place.is_coordinator:
+            remedy = "use 'colonnade discover', or another party's file"
+            raise ConfigError("the coordinator takes part in discovery only", where=f"{party}: party", remedy=remedy)
+        for field in ("active", "label"):
+            if getattr(place.federation, field) is None:
+                remedy = "training needs the party that holds the label, and the label's column; discovery does not"
+                raise ConfigError("is missing", where=f"{federation}: {field}", remedy=remedy)
+        return place
 
     @property
     def is_active(self) -> bool:
@@ -60,7 +51,7 @@ class Place:
     def agreement(self) -> Agreement:
         """What this party believes to be agreed."""
         file = self.federation
-        return Agreement(self.run_name, tuple(file.parties), file.active, file.task, file.seed)
+        return Agreement(self.run_name, tuple(file.parties), self.lead, file.task, file.seed)
 
     @property
     def device(self) -> torch.device:
@@ -71,30 +62,9 @@ class Place:
             raise ConfigError(f"no device '{self.party.device}' here", where="device", remedy="use cpu or auto")
         return torch.device(self.party.device)
 
-    def secret(self) -> bytes:
-        """Return what only this party knows, made on first use and kept beside its runs.
-
-        Noise, first weights and the order of imputed records come from it: nobody else can compute them, and a resumed
-        run repeats them.
-        """
-        path = self.party.runs / "secret"
-        if not path.exists():
-            path.parent.mkdir(parents=True, exist_ok=True)
-            partial = path.with_suffix(".partial")
-            partial.touch(mode=0o600)
-            partial.write_bytes(secrets.token_bytes(32))
-            partial.replace(path)
-        return path.read_bytes()
-
-    def new_run(self, purpose: str) -> Run:
-        """Return a folder for something other than training, so that whatever leaves this party is in a ledger."""
-        config = {"party": self.name, "purpose": purpose, "run": self.run_name}
-        name = f"{self.run_name}-{purpose}-{datetime.now():%Y%m%d-%H%M%S}-{secrets.token_hex(2)}"
-        return Run.create(name, config, self.party.runs)
-
     def records(self, path: Path | None = None, labelled: bool = True) -> tuple[Records, pd.Series[Any] | None]:
         """Read this party's records, and at the active party the column that says what each is for."""
-        data = self.party.data
+        data = self.party.source
         where = path or data.path
         label = self.federation.label if self.is_active and labelled else None
         split = self.federation.task.split.column if self.is_active and labelled else None
@@ -114,49 +84,30 @@ class Place:
         return records, frame[split] if split else None
 
     def connect(self, purpose: str, wait: float) -> NetworkChannel:
-        """Open the channel to all other parties, which may take `wait` seconds to appear; mutual TLS, always."""
-        from colonnade.wire.deadline import Deadline
-        from colonnade.wire.network import NetworkChannel
-        from colonnade.wire.preflight import Peer
-        from colonnade.wire.tls import Credentials
-
-        mine = self.party
-        if mine.credentials is None:
-            raise ConfigError(
-                "is missing", where=f"{mine.party}: credentials", remedy="make a kit with 'colonnade keys'"
-            )
+        """Open the channel to all other parties, which may take `wait` seconds to appear."""
         agreement = self.agreement
-        peers = {name: Peer(entry.address, entry.fingerprint) for name, entry in self.federation.parties.items()}
-        return NetworkChannel(
-            self.name,
-            {name: peer for name, peer in peers.items() if name != self.name},
-            run=self.run_name + purpose,
-            credentials=Credentials(mine.credentials.ca, mine.credentials.certificate, mine.credentials.key),
-            listen=mine.listen or peers[self.name].address,
-            allowed={name: agreement.allowed_kinds(name) for name in agreement.parties if name != self.name},
-            deadline=Deadline(connect=wait, heartbeat=self.federation.heartbeat),
-            order=agreement.parties,
-        )
+        return self.open_channel(agreement.parties, agreement.allowed_kinds, purpose, wait)
 
 
-def join(place: Place, progress: Progress, resume: bool = False, wait: float = 300.0) -> Part:
+def join(place: TrainingPlace, progress: Progress, resume: bool = False, wait: float = 300.0) -> Part:
     """Align, train, and keep this party's part of the model in its run folder."""
     records, split = place.records()
     defense = make_defense(place.party.defense.name, **place.party.defense.strength)
-    device = place.device
-    with _run_folder(place, resume) as run, place.connect("", wait) as channel:
+    device, agreement = place.device, place.agreement
+    task = agreement.task.model_dump(mode="json")
+    with place.run_folder(resume, task) as run, place.connect("", wait) as channel:
         channel.connect()  # from the first message on, everybody would notice that this party is gone
         channel.observe(run.ledger.record)
         secret = place.secret()
-        alignment = align_for_run(channel, place.agreement, records, run=run, resume=resume, secret=secret)
+        alignment = align_for_run(
+            channel,
+            records.ids,
+            active=agreement.active,
+            order=agreement.parties,
+            policy=agreement.task.missing,
+            run=run,
+            resume=resume,
+            secret=secret,
+        )
         seat = Seat(place.name, records, alignment, defense, device, run, resume, secret, split)
-        return take_part(channel, place.agreement, seat, progress)
-
-
-def _run_folder(place: Place, resume: bool) -> Run:
-    root = place.party.runs
-    if resume and (root / place.run_name).exists():
-        return Run.resume(root / place.run_name)
-    config = {"party": place.name, "federation": place.federation.model_dump(mode="json")}
-    config["task"] = config["federation"]["task"]  # type: ignore[index]
-    return Run.create(place.run_name, config, root)
+        return take_part(channel, agreement, seat, progress)

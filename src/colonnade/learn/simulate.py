@@ -5,26 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from colonnade.errors import ConfigError
 from colonnade.federation.federation import Federation
-from colonnade.learn.join import Place
+from colonnade.learn.join import TrainingPlace
 from colonnade.learn.model import VerticalModel
 from colonnade.learn.train import train
 from colonnade.progress import Progress
 
 
-def places_of(federation: Path, parties: Sequence[Path]) -> list[Place]:
-    """Read all party files; raise unless each party of the federation has exactly one."""
-    found = {place.name: place for place in (Place.read(federation, party) for party in parties)}
-    expected = list(next(iter(found.values())).federation.parties) if found else []
-    missing = [name for name in expected if name not in found]
-    if missing or len(found) != len(parties):
-        what = f"no party file for {', '.join(missing)}" if missing else "two party files for one party"
-        raise ConfigError(what, where="--party", remedy="give one file per party, or take part alone with 'join'")
-    return [found[name] for name in expected]
-
-
-def federation_of(places: Sequence[Place]) -> Federation:
+def federation_of(places: Sequence[TrainingPlace]) -> Federation:
     """Return the federation with every party's own records, not aligned yet."""
     records, split = {}, None
     for place in places:
@@ -34,7 +22,7 @@ def federation_of(places: Sequence[Place]) -> Federation:
 
 
 def simulate(
-    places: Sequence[Place], federation: Federation, run: Path, progress: Progress, resume: bool
+    places: Sequence[TrainingPlace], federation: Federation, run: Path, progress: Progress, resume: bool
 ) -> VerticalModel:
     """Train an aligned federation as its files say, every party with its own defense and its own run folder."""
     file = places[0].federation

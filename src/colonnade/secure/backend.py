@@ -40,15 +40,24 @@ DEFAULT_MEMORY = 1 << 30
 
 @dataclass(frozen=True, order=True)
 class Product:
-    """The shape of one product, known to both parties: plain (rows × inner) times secret (inner × columns)."""
+    """The shape of one product, known to both parties: plain (rows × inner) times secret (inner × columns).
+
+    Attributes:
+        standing: the secret factor is sent once and kept for many products, so what it takes to send does not matter.
+        diagonal: only the diagonal of the product is wanted, each row of the one with its column of the other.
+    """
 
     rows: int
     inner: int
     columns: int
+    standing: bool = False
+    diagonal: bool = False
 
     def __post_init__(self) -> None:
         if min(self.rows, self.inner, self.columns) < 1:
             raise DataError(f"a product of shape {self.rows} × {self.inner} × {self.columns} is empty")
+        if self.diagonal and self.rows != self.columns:
+            raise DataError(f"a product of shape {self.rows} × {self.inner} × {self.columns} has no whole diagonal")
 
     @property
     def multiplications(self) -> int:
@@ -62,8 +71,8 @@ class Product:
 
     @property
     def result_shape(self) -> tuple[int, int]:
-        """Shape of the product."""
-        return self.rows, self.columns
+        """Shape of the product, or of its diagonal."""
+        return self.rows, 1 if self.diagonal else self.columns
 
 
 class Masked(NamedTuple):
@@ -236,7 +245,7 @@ class Backend(ABC):
         """
 
     def diagonal_group(self, inner: int) -> int:
-        """Return how many inner products of length `inner` are best computed as the diagonal of one product."""
+        """Return how many inner products of length `inner` a product may have on its diagonal."""
         return 1
 
 

@@ -28,6 +28,7 @@ from colonnade.secure.backend import (
 from colonnade.secure.bfv_encoding import INNER_TILES, ROW_TILES, BfvPrepared, blocks
 from colonnade.secure.bfv_masks import Mask, statistical_bits
 from colonnade.secure.bfv_pool import MaskPool
+from colonnade.secure.bfv_public import PUBLIC_BYTES, make_public, read_public
 from colonnade.secure.bfv_words import (
     KEY_PRIMES,
     PRIMES,
@@ -39,9 +40,9 @@ from colonnade.secure.bfv_words import (
     to_wire,
 )
 from colonnade.secure.keyfile import read_key, write_key
-from colonnade.secure.modular import Limbs, Words, add, multiply, right_limbs
+from colonnade.secure.modular import Limbs, Words, add, multiply, multiply_pointwise, right_limbs
 from colonnade.secure.ring import PlainMatrix, RingMatrix, check_ring
-from colonnade.secure.tiles import DEGREE, Tile, choose_tile
+from colonnade.secure.tiles import DEGREE, Diagonal, Tile, choose_tile
 
 KEY_BITS = sum(prime.bit_length() for prime in KEY_PRIMES)
 
@@ -50,9 +51,11 @@ def tile_for(product: Product) -> Tile:
     """Return how this backend cuts `product`.
 
     Raises:
-        DataError: no way to cut it can be hidden well enough; that depends on the shape alone.
+        DataError: no way to cut it can be hidden well enough, or fits; that depends on the shape alone.
     """
-    tile = choose_tile(product, statistical_bits)
+    if product.diagonal and product.rows > Diagonal.largest(product.inner):
+        raise DataError(f"the diagonal of {product} does not fit into a ciphertext")
+    tile = Diagonal.of(product) if product.diagonal else choose_tile(product, statistical_bits)
     check_hidden(tile)
     return tile
 
@@ -73,21 +76,21 @@ class BfvKeyPair(KeyPair):
 
     key_bits = KEY_BITS
 
-    def __init__(self, secret: seal.SecretKey, public: seal.PublicKey) -> None:
+    def __init__(self, secret: seal.SecretKey, public: bytes | None = None) -> None:
         here = library()
-        self._secret, self._public = secret, public
-        self._encryptor = seal.Encryptor(here.context, public, secret)
+        self._secret = secret
+        self._encryptor = seal.Encryptor(here.context, secret)
+        self._public = public or make_public(self._encryptor)
         self._decryptor = seal.Decryptor(here.context, secret)
 
     @classmethod
     def generate(cls) -> Self:
         """Make a new key pair from the system's secure source."""
-        keys = seal.KeyGenerator(library().context)
-        return cls(keys.secret_key(), keys.create_public_key())
+        return cls(seal.KeyGenerator(library().context).secret_key())
 
     def public_bytes(self) -> bytes:
         """Return the public key."""
-        return to_wire(library().public_words(self._public)).tobytes()
+        return self._public
 
     def encrypt(self, secret: RingMatrix, product: Product) -> Ciphertexts:
         """Encrypt a secret factor, with the secret key: that leaves less noise than the public one."""
@@ -116,21 +119,36 @@ class BfvKeyPair(KeyPair):
     @classmethod
     def open(cls, path: Path) -> Self:
         """Read a key pair that `save` wrote."""
-        content, size = read_key(path, BfvBackend.name), ciphertext_bytes(KEY_PRIMES)
+        content = read_key(path, BfvBackend.name)
+        public = content[:PUBLIC_BYTES]
         try:
-            public = read_public(content[:size])
-            secret = library().context.from_secret_str(content[size:])
+            read_public(public)
+            secret = library().context.from_secret_str(content[PUBLIC_BYTES:])
         except (FrameError, RuntimeError, ValueError):
             raise ConfigError("the key file is damaged", where=str(path)) from None
         return cls(secret, public)
 
 
 class BfvEncrypted(EncryptedMatrix):
-    """Transformed ciphertexts as words: (column tiles, inner or row tiles, 2, primes, points, stride)."""
+    """Transformed ciphertexts as words: (column tiles, inner or row tiles, 2, primes, points, stride).
+
+    A standing factor is kept as it enters products instead, 0.8 MB to a ciphertext.
+    """
 
     def __init__(self, words: Words, tile: Tile, multiplied: bool) -> None:
         self.words, self.tile = words, tile
         self.product, self.multiplied = tile.product, multiplied
+        self._factors: dict[tuple[int, int], list[Limbs]] = {}
+        if self.product.standing and not multiplied:
+            _, deep, across = tile.grid
+            keys = [(column, inner) for column in range(across) for inner in blocks(deep, INNER_TILES)]
+            self._factors = {(column, inner.start): _right_factors(words[column, inner]) for column, inner in keys}
+            self.words = np.empty(0, np.uint64)
+
+    def right_factors(self, column: int, inner: slice) -> list[Limbs]:
+        """Return a block as a right factor for each prime."""
+        kept = self._factors.get((column, inner.start))
+        return kept or _right_factors(self.words[column, inner])
 
 
 class BfvEvaluator(Evaluator):
@@ -172,13 +190,18 @@ class BfvEvaluator(Evaluator):
         if shape != (tile.product.rows, tile.product.inner):
             raise DataError(f"a plain matrix of shape {shape} does not fit {tile.product}")
         down, deep, across = tile.grid
-        words = np.zeros((across, down, *_word_shape(tile)), np.uint64)
+        words = np.empty((across, down, *_word_shape(tile)), np.uint64)
+        if isinstance(tile, Diagonal):
+            for index, values in enumerate(prepared.diagonal(tile, transposed)):
+                factor = encrypted.words[0, 0, :, index, :, 0]
+                words[0, 0, :, index, :, 0] = multiply_pointwise(values, factor, PRIMES[index])
+            return BfvEncrypted(words, tile, multiplied=True)
         for column in range(across):
             for inner in blocks(deep, INNER_TILES):
-                factors = _right_factors(encrypted.words[column, inner])
+                factors = encrypted.right_factors(column, inner)
                 for rows in blocks(down, ROW_TILES):
                     left = prepared.encoded(tile, transposed, rows, inner)
-                    _accumulate(words[column, rows], left, factors)
+                    _accumulate(words[column, rows], left, factors, first=inner.start == 0)
         return BfvEncrypted(words, tile, multiplied=True)
 
     def to_shares(self, encrypted: EncryptedMatrix) -> Masked:
@@ -211,43 +234,33 @@ def _word_shape(tile: Tile) -> tuple[int, int, int, int]:
     return 2, len(PRIMES), tile.points, tile.stride
 
 
+def _accumulate(words: Words, left: list[Limbs], right: list[Limbs], *, first: bool) -> None:
+    """Set `words` (row tiles, 2, primes, points, stride) to a block's product, or add it if it is not the first."""
+    down, _, _, points, stride = words.shape
+    for index, prime in enumerate(PRIMES):
+        product = multiply(left[index], right[index], prime).reshape(points, down, 2, stride).transpose(1, 2, 0, 3)
+        words[:, :, index] = product if first else add(words[:, :, index], product, prime)
+
+
 def _right_factors(words: Words) -> list[Limbs]:
     """Return ciphertexts (inner tiles, 2, primes, points, stride) as a right factor for each prime.
 
-    Its shape is (points, 3 · inner tiles, 2 · stride).
+    Its shape is (points, inner tiles, 4 · stride).
     """
     inner, _, primes, points, stride = words.shape
     ordered = words.transpose(2, 3, 0, 1, 4).reshape(primes, points, inner, 2 * stride)
     return [right_limbs(factor) for factor in ordered]
 
 
-def _accumulate(
-    words: Words,
-    left: list[Limbs],
-    right: list[Limbs],
-) -> None:
-    """Add a block's product to `words`: (row tiles, 2, primes, points, stride)."""
-    down, _, _, points, stride = words.shape
-    for index, prime in enumerate(PRIMES):
-        product = multiply(left[index], right[index], prime).reshape(points, down, 2, stride)
-        words[:, :, index] = add(words[:, :, index], product.transpose(1, 2, 0, 3), prime)
-
-
 def _hide(words: Words, mask: Mask) -> Words:
     """Return one ciphertext of a product with its mask, switched down to the primes that are sent."""
     here = library()
-    total = np.stack([add(words[:, i], mask.words[:, i], prime) for i, prime in enumerate(PRIMES)], axis=1)
-    encrypted = here.ciphertext(total, transformed=True)
+    encrypted = here.ciphertext(words, transformed=True)
+    here.evaluator.add_inplace(encrypted, mask.zero)
     here.evaluator.transform_from_ntt_inplace(encrypted)
+    here.evaluator.add_inplace(encrypted, mask.noise)
     here.evaluator.mod_switch_to_next_inplace(encrypted)
     return here.words(encrypted)
-
-
-def read_public(octets: bytes) -> seal.PublicKey:
-    """Return the public key that `public_bytes` gave; a `FrameError` for anything else."""
-    if len(octets) != ciphertext_bytes(KEY_PRIMES):
-        raise FrameError(f"{len(octets)} bytes are no public key of the backend 'bfv'")
-    return library().public_key(from_wire(np.frombuffer(octets, np.uint8), KEY_PRIMES))
 
 
 @BACKENDS.register("bfv")
@@ -269,6 +282,5 @@ class BfvBackend(Backend):
         return BfvEvaluator(public, workers)
 
     def diagonal_group(self, inner: int) -> int:
-        """Return how many inner products fit into one ciphertext, as rows and as columns."""
-        strides = (1 << power for power in range(DEGREE.bit_length()))
-        return max(1, *(min(stride, DEGREE // stride // inner) for stride in strides))
+        """Return how many inner products fit into one ciphertext."""
+        return max(1, Diagonal.largest(inner))

@@ -11,34 +11,38 @@ import os
 import subprocess
 import sys
 import weakref
+from collections.abc import Sequence
 from queue import Empty, SimpleQueue
-from threading import Semaphore, Thread
+from threading import Lock, Semaphore, Thread
 
 import numpy as np
 import seal
 
-from colonnade.secure.bfv_masks import Mask, make_mask
+from colonnade.secure.bfv_masks import Mask, make_masks
 from colonnade.secure.bfv_words import PRIMES, library
+from colonnade.secure.modular import Words
 from colonnade.secure.tiles import DEGREE
 
-STOCK = 128
-"""Masks kept ready at most: 60 MB."""
-MASK_WORDS = (2 * len(PRIMES) + 1) * DEGREE
+STOCK = 64
+"""Masks kept ready at most: 55 MB."""
+MASK_WORDS = (4 * len(PRIMES) + 1) * DEGREE
 
 
 class MaskPool:
     """Hands out masks, each once: from the stock where workers have made some, else made on the spot.
 
     Args:
-        public: the owner's public key.
+        public: the owner's public key, as transformed encryptions of zero.
         octets: the same as bytes, for the workers.
         workers: number of worker processes.
     """
 
-    def __init__(self, public: seal.PublicKey, octets: bytes, workers: int) -> None:
-        self._encryptor = seal.Encryptor(library().context, public)
+    def __init__(self, public: Sequence[seal.Ciphertext], octets: bytes, workers: int) -> None:
+        self._public = public
+        self._rest: list[Mask] = []
         self._stock: SimpleQueue[Mask] = SimpleQueue()
         self._room = Semaphore(STOCK)
+        self._lock = Lock()
         self._process = os.getpid()
         processes = [_start() for _ in range(workers)]
         self._end = weakref.finalize(self, _stop, processes, self._room)
@@ -47,14 +51,20 @@ class MaskPool:
 
     def take(self) -> Mask:
         """Return a mask that nobody has used."""
+        if os.getpid() != self._process:  # a fork has a copy of all that is here, and its parent may use the same mask
+            return make_masks(self._public[:1])[0]
         try:
             mask = self._stock.get_nowait()
         except Empty:
-            return make_mask(self._encryptor)
-        if os.getpid() != self._process:  # a fork has a copy of the stock, and its parent may use the same mask
-            return make_mask(self._encryptor)
+            return self._made_here()
         self._room.release()
         return mask
+
+    def _made_here(self) -> Mask:
+        with self._lock:
+            if not self._rest:
+                self._rest = make_masks(self._public)
+            return self._rest.pop()
 
     @property
     def ready(self) -> int:
@@ -88,8 +98,13 @@ def _serve(process: subprocess.Popen[bytes], octets: bytes, stock: SimpleQueue[M
         if len(data) < 8 * MASK_WORDS:
             process.stdout.close()
             return
-        words = np.frombuffer(data, np.uint64)
-        stock.put(Mask(words[:-DEGREE].reshape(2, len(PRIMES), DEGREE), words[-DEGREE:]))
+        stock.put(_mask(np.frombuffer(data, np.uint64)))
+
+
+def _mask(words: Words) -> Mask:
+    here = library()
+    zero, noise = words[:-DEGREE].reshape(2, 2, len(PRIMES), DEGREE)
+    return Mask(here.ciphertext(zero, transformed=True), here.ciphertext(noise), words[-DEGREE:])
 
 
 def _stop(processes: list[subprocess.Popen[bytes]], room: Semaphore) -> None:

@@ -20,13 +20,15 @@ from colonnade.secure.ring import RING_BITS, RingMatrix
 from colonnade.secure.tiles import DEGREE
 
 PRIMES: Final = (18014398507794433, 18014398507892737, 18014398508138497)
-"""Ciphertexts live modulo these; the fourth prime is for keys alone. Together 216 bits: at 8192 coefficients the
-homomorphic encryption standard asks for at most 218 for 128-bit security with ternary secrets."""
+"""Ciphertexts live modulo these: 162 bits. The library asks for a fourth prime, for keys that nothing here uses; with
+it there are 216 bits. At 8192 coefficients the homomorphic encryption standard asks for at most 218 for 128-bit
+security with ternary secrets."""
 KEY_PRIMES: Final = (*PRIMES, 18014398508400641)
 SENT_PRIMES: Final = PRIMES[:2]
 """A masked product is switched down to these before it is sent."""
 
 _WORD_BYTES = 7
+_WORD = np.dtype({"names": ["low"], "formats": [f"V{_WORD_BYTES}"], "offsets": [0], "itemsize": 8})
 _CIPHERTEXT_HEADER, _PLAINTEXT_HEADER = 113, 88
 
 
@@ -47,7 +49,7 @@ class Library:
 
     def _read_headers(self) -> None:
         keys = seal.KeyGenerator(self.context)  # thrown away: only the shape of what it makes is of use
-        fresh = seal.Encryptor(self.context, keys.create_public_key()).encrypt_zero()
+        fresh = seal.Encryptor(self.context, keys.secret_key()).encrypt_symmetric(seal.Plaintext("0"))
         switched = self.evaluator.mod_switch_to_next(fresh)
         transformed = self.evaluator.transform_to_ntt(fresh)
         self._headers = {
@@ -55,20 +57,26 @@ class Library:
             (len(PRIMES), True): transformed.to_string()[:_CIPHERTEXT_HEADER],
             (len(SENT_PRIMES), False): switched.to_string()[:_CIPHERTEXT_HEADER],
         }
-        self._key_header = keys.create_public_key().to_string()[:_CIPHERTEXT_HEADER]
         self._plain_header = seal.Plaintext(f"1x^{DEGREE - 1}").to_bytes()[:_PLAINTEXT_HEADER]
 
     def _read_roots(self) -> tuple[int, ...]:
         """Return for each prime the root of unity that the library's transform evaluates at first."""
-        transformed = self.evaluator.transform_to_ntt(seal.Plaintext("1x^1"), self.context.first_parms_id())
-        words = np.frombuffer(transformed.to_bytes(), np.uint64, offset=_PLAINTEXT_HEADER)
-        return tuple(int(word) for word in words.reshape(len(PRIMES), DEGREE)[:, 0])
+        return tuple(int(values[0]) for values in self.values(self.transformed(seal.Plaintext("1x^1"))))
 
     def plaintext(self, coefficients: RingMatrix) -> seal.Plaintext:
         """Return a polynomial with these DEGREE coefficients below 2^59."""
         plain = seal.Plaintext()
-        plain.load_bytes(self.context, self._plain_header + coefficients.tobytes())
+        plain.load_bytes(self.context, _joined(self._plain_header, coefficients))
         return plain
+
+    def transformed(self, plain: seal.Plaintext) -> seal.Plaintext:
+        """Return a polynomial's values at the points of the transform."""
+        return self.evaluator.transform_to_ntt(plain, self.context.first_parms_id())
+
+    def values(self, transformed: seal.Plaintext) -> Words:
+        """Return a transformed polynomial's values at all points: (number of primes, DEGREE)."""
+        flat = np.frombuffer(transformed.to_bytes(), np.uint64, offset=_PLAINTEXT_HEADER)
+        return flat.reshape(len(PRIMES), DEGREE)
 
     def coefficients(self, plain: seal.Plaintext) -> RingMatrix:
         """Return the DEGREE coefficients of a polynomial."""
@@ -78,8 +86,7 @@ class Library:
     def ciphertext(self, words: Words, *, transformed: bool = False) -> seal.Ciphertext:
         """Return the ciphertext with these words: (2, number of primes, DEGREE)."""
         encrypted = seal.Ciphertext()
-        header = self._headers[words.shape[1], transformed]
-        encrypted.load_bytes(self.context, header + words.tobytes())
+        encrypted.load_bytes(self.context, _joined(self._headers[words.shape[1], transformed], words))
         return encrypted
 
     def words(self, encrypted: seal.Ciphertext) -> Words:
@@ -87,14 +94,9 @@ class Library:
         flat = np.frombuffer(encrypted.to_string(), np.uint64, offset=_CIPHERTEXT_HEADER)
         return flat.reshape(2, -1, DEGREE)
 
-    def public_key(self, words: Words) -> seal.PublicKey:
-        """Return the public key with these words: (2, number of key primes, DEGREE)."""
-        return self.context.from_public_str(self._key_header + words.tobytes())
 
-    def public_words(self, key: seal.PublicKey) -> Words:
-        """Return the words of a public key."""
-        flat = np.frombuffer(key.to_string(), np.uint64, offset=_CIPHERTEXT_HEADER)
-        return flat.reshape(2, len(KEY_PRIMES), DEGREE)
+def _joined(header: bytes, words: Words) -> bytes:
+    return b"".join((header, np.ascontiguousarray(words).data))
 
 
 @cache
@@ -110,8 +112,7 @@ def ciphertext_bytes(primes: tuple[int, ...]) -> int:
 
 def to_wire(words: Words) -> npt.NDArray[np.uint8]:
     """Return words as the bytes that travel."""
-    octets = np.ascontiguousarray(words, "<u8").reshape(-1, 1).view(np.uint8)
-    return octets[:, :_WORD_BYTES].reshape(-1)
+    return np.ascontiguousarray(np.ascontiguousarray(words, "<u8").view(_WORD)["low"]).reshape(-1).view(np.uint8)
 
 
 def from_wire(octets: npt.NDArray[np.uint8], primes: tuple[int, ...]) -> Words:
@@ -120,9 +121,10 @@ def from_wire(octets: npt.NDArray[np.uint8], primes: tuple[int, ...]) -> Words:
     Raises:
         FrameError: the bytes are no ciphertext modulo these primes.
     """
-    whole = np.zeros((2 * len(primes) * DEGREE, 8), np.uint8)
-    whole[:, :_WORD_BYTES] = octets.reshape(-1, _WORD_BYTES)
-    words = whole.view("<u8").astype(np.uint64, copy=False).reshape(2, len(primes), DEGREE)
+    count = 2 * len(primes) * DEGREE
+    overlapping = np.ndarray((count,), "<u8", np.append(octets, np.uint8(0)), strides=(_WORD_BYTES,))
+    whole = overlapping & np.uint64((1 << 8 * _WORD_BYTES) - 1)
+    words = whole.astype(np.uint64, copy=False).reshape(2, len(primes), DEGREE)
     if (words >= np.array(primes, np.uint64)[:, None]).any():
         raise FrameError("a ciphertext has a word outside its range")
     if not words[1].any():  # would hide nothing from anybody

@@ -4,23 +4,20 @@ from __future__ import annotations
 
 import sys
 
-import numpy as np
-import seal
-
-from colonnade.secure.bfv_masks import make_mask
-from colonnade.secure.bfv_words import KEY_PRIMES, from_wire, library
+from colonnade.secure.bfv_masks import make_masks
+from colonnade.secure.bfv_public import read_public
+from colonnade.secure.bfv_words import library
 
 
 def main() -> None:
     """Read a public key from standard input; write masks to standard output."""
-    octets = np.frombuffer(sys.stdin.buffer.read(), np.uint8)
-    here = library()
-    encryptor = seal.Encryptor(here.context, here.public_key(from_wire(octets, KEY_PRIMES)))
+    public, here = read_public(sys.stdin.buffer.read()), library()
     try:
         while True:
-            mask = make_mask(encryptor)
-            sys.stdout.buffer.write(mask.words.tobytes() + mask.share.tobytes())
-            sys.stdout.buffer.flush()
+            for mask in make_masks(public):
+                parts = here.words(mask.zero), here.words(mask.noise), mask.share
+                sys.stdout.buffer.write(b"".join(part.tobytes() for part in parts))
+                sys.stdout.buffer.flush()
     except (BrokenPipeError, KeyboardInterrupt):
         sys.stderr.close()
 

@@ -9,7 +9,10 @@ columns. Each party has one `Line` per peer and can be both:
 
 Forward, `product` is (records, columns, …) and the shares add up to X · W. Backward, it is (columns, records, …), the
 holder answers with `transposed=True`, and they add up to Xᵀ · G. Send to all peers before answering any, and answer
-all before receiving: then nobody waits in a circle.
+all before receiving: then nobody waits in a circle. A factor that does not change is sent once and kept:
+
+    line.send_secret(weights, product)               kept = line.keep(product)
+    share = line.receive_share(product)              share = line.multiply(prepared, kept)
 """
 
 from __future__ import annotations
@@ -23,7 +26,16 @@ from typing import Any, Self
 import numpy as np
 
 from colonnade.errors import ConfigError, FrameError
-from colonnade.secure.backend import Backend, Ciphertexts, Evaluator, KeyPair, PreparedMatrix, Product, fingerprint
+from colonnade.secure.backend import (
+    Backend,
+    Ciphertexts,
+    EncryptedMatrix,
+    Evaluator,
+    KeyPair,
+    PreparedMatrix,
+    Product,
+    fingerprint,
+)
 from colonnade.secure.ring import RING_BITS, RingMatrix
 from colonnade.wire.channel import Channel
 from colonnade.wire.message import Array, Message
@@ -105,8 +117,15 @@ class Line:
 
     def send_secrets(self, secrets: Sequence[RingMatrix], product: Product) -> None:
         """As the owner: send several secret factors for products of one shape in one message."""
-        ciphertexts = [self._key_pair.encrypt(secret, product) for secret in secrets]
-        self._send(SECRET, {"ciphertexts": np.concatenate(ciphertexts)})
+        self.send_ciphertexts(np.concatenate([self._key_pair.encrypt(secret, product) for secret in secrets]))
+
+    def send_ciphertexts(self, ciphertexts: Ciphertexts) -> None:
+        """As the owner: send a secret factor that this party's key pair has encrypted already.
+
+        One encryption may go to several peers: each of them alone could have passed it on to the others, so they
+        learn together what each learns anyhow, nothing; and each hides its own answer.
+        """
+        self._send(SECRET, {"ciphertexts": ciphertexts})
 
     def answer(self, prepared: PreparedMatrix, columns: int, *, transposed: bool = False) -> RingMatrix:
         """As the holder: multiply what the owner sends, send the masked product back, return this party's share.
@@ -119,7 +138,7 @@ class Line:
         return self.answer_all([prepared], columns, transposed=transposed)[0]
 
     def answer_all(
-        self, prepared: Sequence[PreparedMatrix], columns: int, *, transposed: bool = False
+        self, prepared: Sequence[PreparedMatrix], columns: int, *, transposed: bool = False, diagonal: bool = False
     ) -> list[RingMatrix]:
         """As the holder: answer to `send_secrets`, with one plain matrix for each secret one."""
         received = self._receive_ciphertexts(SECRET, len(prepared))
@@ -128,11 +147,25 @@ class Line:
         for plain, ciphertexts in zip(prepared, received, strict=True):
             rows, inner = plain.shape[::-1] if transposed else plain.shape
             with _blaming(self.peer):
-                encrypted = self.evaluator.load(ciphertexts, Product(rows, inner, columns))
+                encrypted = self.evaluator.load(ciphertexts, Product(rows, inner, columns, diagonal=diagonal))
             answers.append(self.evaluator.to_shares(multiply(plain, encrypted)))
             self._count(answers[-1].statistical_bits)
         self._send(MASKED, {"ciphertexts": np.concatenate([masked.ciphertexts for masked in answers])})
         return [masked.share for masked in answers]
+
+    def keep(self, product: Product) -> EncryptedMatrix:
+        """As the holder: take a secret factor that the owner sends, to multiply it as often as wanted."""
+        (ciphertexts,) = self._receive_ciphertexts(SECRET, 1)
+        with _blaming(self.peer):
+            return self.evaluator.load(ciphertexts, product)
+
+    def multiply(self, prepared: PreparedMatrix, kept: EncryptedMatrix, *, transposed: bool = False) -> RingMatrix:
+        """As the holder: send the masked product of a plain matrix and a kept factor; return this party's share."""
+        multiply = self.evaluator.premultiply_transposed if transposed else self.evaluator.premultiply
+        masked = self.evaluator.to_shares(multiply(prepared, kept))
+        self._count(masked.statistical_bits)
+        self._send(MASKED, {"ciphertexts": masked.ciphertexts})
+        return masked.share
 
     def receive_share(self, product: Product) -> RingMatrix:
         """As the owner: take the masked product, return this party's share of it."""

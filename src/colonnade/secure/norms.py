@@ -26,8 +26,8 @@ import numpy as np
 import numpy.typing as npt
 
 from colonnade.errors import DataError
-from colonnade.secure.backend import Product
 from colonnade.secure.dispatch import Line
+from colonnade.secure.inner import inner_products_as_holder, inner_products_as_owner
 from colonnade.secure.ring import PLAIN_BITS, RING_BITS, WEIGHT_SCALE, PlainMatrix, RingMatrix, wrap
 
 LARGEST_SQUARED_NORM = 256
@@ -93,9 +93,7 @@ def norms_as_holder(
     """
     form = NormScale(scale, largest)
     short = fragment >> np.uint64(form.shortened)
-    parts, size = _parts(line, short)
-    prepared = [line.evaluator.prepare(_digits(part, form), memory=0) for part in parts]
-    cross = line.answer_all(prepared, size)
+    cross = inner_products_as_holder(line, _digits(_checked(short), form))
     return _grouped(_own_and_cross(short, cross), groups, form)
 
 
@@ -111,11 +109,8 @@ def norms_as_owner(
     form = NormScale(scale, largest)
     up = np.uint64((1 << form.shortened) - 1)
     short = wrap(fragment + up) >> np.uint64(form.shortened)
-    parts, size = _parts(line, short)
-    secrets = [_stacked(part) for part in parts]
-    product = Product(size, secrets[0].shape[0], size)
-    line.send_secrets(secrets, product)
-    return _grouped(_own_and_cross(short, line.receive_shares(len(secrets), product)), groups, form)
+    cross = inner_products_as_owner(line, _scaled(_checked(short)))
+    return _grouped(_own_and_cross(short, cross), groups, form)
 
 
 def reveal_norms(
@@ -127,13 +122,10 @@ def reveal_norms(
     return np.ldexp(total.astype(np.float64), -2 * form.kept)
 
 
-def _parts(line: Line, short: RingMatrix) -> tuple[list[RingMatrix], int]:
-    """Cut rows into parts, the last one filled up with zeros: a part is computed as the diagonal of one product."""
+def _checked(short: RingMatrix) -> RingMatrix:
     if short.ndim != 2 or not short.size:
         raise DataError(f"weights must have two axes, not shape {short.shape}")
-    size = min(line.backend.diagonal_group(2 * short.shape[1]), short.shape[0])
-    filled = np.pad(short, ((0, -short.shape[0] % size), (0, 0)))
-    return list(filled.reshape(-1, size, short.shape[1])), size
+    return short
 
 
 def _digits(short: RingMatrix, form: NormScale) -> PlainMatrix:
@@ -145,14 +137,13 @@ def _digits(short: RingMatrix, form: NormScale) -> PlainMatrix:
     return np.hstack([low, (centred - low) >> PLAIN_BITS])
 
 
-def _stacked(short: RingMatrix) -> RingMatrix:
-    """Return what the two digits of the other factor are multiplied with, a column per row."""
-    return wrap(np.hstack([short, short << np.uint64(PLAIN_BITS)]).T)
+def _scaled(short: RingMatrix) -> RingMatrix:
+    """Return what the two digits of the other factor are multiplied with."""
+    return wrap(np.hstack([short, short << np.uint64(PLAIN_BITS)]))
 
 
-def _own_and_cross(short: RingMatrix, cross: list[RingMatrix]) -> NormShares:
-    inner = np.concatenate([np.diagonal(part) for part in cross])[: short.shape[0]]
-    total: NormShares = np.square(short).sum(axis=1, dtype=np.uint64) + np.uint64(2) * inner
+def _own_and_cross(short: RingMatrix, cross: RingMatrix) -> NormShares:
+    total: NormShares = np.square(short).sum(axis=1, dtype=np.uint64) + np.uint64(2) * cross
     return total
 
 

@@ -20,8 +20,8 @@ import numpy as np
 import numpy.typing as npt
 
 from colonnade.errors import DataError
-from colonnade.secure.backend import Product
 from colonnade.secure.dispatch import Line
+from colonnade.secure.inner import inner_products_as_holder, inner_products_as_owner
 from colonnade.secure.ring import RING_BITS, RingMatrix, check_ring, wrap
 
 FACTOR_BITS = 20
@@ -55,7 +55,7 @@ def rescale_as_holder(line: Line, share: RingMatrix, factors: Factors) -> RingMa
     """
     multipliers, chosen = _chosen(share, factors)
     lifted = wrap(share[chosen] + _LIFT)
-    both = _bits_as_holder(line, _top(lifted)) if chosen.any() else lifted
+    both = inner_products_as_holder(line, _top(lifted).view(np.int64)[:, None]) if chosen.any() else lifted
     constant = multipliers << np.uint64(LARGEST_BITS + 1 - FACTOR_BITS)
     part = _scaled(lifted, multipliers, up=False) - _unwrapped(lifted, both, multipliers) - constant
     return _assembled(share, factors, chosen, part)
@@ -65,7 +65,7 @@ def rescale_as_owner(line: Line, share: RingMatrix, factors: Factors) -> RingMat
     """Return this party's share of the scaled matrix; the peer calls `rescale_as_holder`."""
     multipliers, chosen = _chosen(share, factors)
     kept = share[chosen]
-    both = _bits_as_owner(line, _top(kept)) if chosen.any() else kept
+    both = inner_products_as_owner(line, _top(kept)[:, None]) if chosen.any() else kept
     part = _scaled(kept, multipliers, up=True) - _unwrapped(kept, both, multipliers)
     return _assembled(share, factors, chosen, part)
 
@@ -107,26 +107,3 @@ def _assembled(share: RingMatrix, factors: Factors, chosen: npt.NDArray[np.bool_
     result = np.where(_spread(share, factors) == 0, np.uint64(0), share)
     result[chosen] = wrap(part)
     return result
-
-
-def _bits_as_holder(line: Line, bits: RingMatrix) -> RingMatrix:
-    """Return shares of the products of this party's bits with the peer's: diagonals of encrypted outer products."""
-    groups = _groups(line, bits)
-    prepared = [line.evaluator.prepare(group.astype(np.int64)[:, None], memory=0) for group in groups]
-    return _diagonals(line.answer_all(prepared, groups.shape[1]), bits.size)
-
-
-def _bits_as_owner(line: Line, bits: RingMatrix) -> RingMatrix:
-    groups = _groups(line, bits)
-    product = Product(groups.shape[1], 1, groups.shape[1])
-    line.send_secrets([group[None, :] for group in groups], product)
-    return _diagonals(line.receive_shares(len(groups), product), bits.size)
-
-
-def _groups(line: Line, bits: RingMatrix) -> RingMatrix:
-    group = min(line.backend.diagonal_group(1), bits.size)
-    return np.pad(bits, (0, -bits.size % group)).reshape(-1, group)
-
-
-def _diagonals(products: list[RingMatrix], count: int) -> RingMatrix:
-    return np.concatenate([np.diagonal(product) for product in products])[:count]

@@ -71,6 +71,15 @@ def encode_plain(values: npt.ArrayLike, *, where: str | None = None) -> PlainMat
     return _fixed_point(values, PLAIN_SCALE, PLAIN_BITS, where)
 
 
+def encode_gradient(values: npt.ArrayLike, *, where: str | None = None) -> PlainMatrix:
+    """Return gradients as small whole numbers of scale 22, for products in which they are the plain factor.
+
+    Raises:
+        DataError: a number is not finite or not below 1/4 in magnitude; the message shows no value.
+    """
+    return _fixed_point(values, GRADIENT_SCALE, PLAIN_BITS, where)
+
+
 def check_plain(plain: PlainMatrix) -> PlainMatrix:
     """Return `plain` if it is a non-empty matrix of int64 below 2^20 in magnitude; a `DataError` otherwise."""
     if plain.ndim != 2 or not plain.size or plain.dtype != np.int64:
@@ -156,7 +165,7 @@ def _fixed_point(values: npt.ArrayLike, scale: int, bits: int, where: str | None
         numbers = np.rint(np.ldexp(np.asarray(values, np.float64), scale))
     if not np.all(np.abs(numbers) < 2.0**bits):  # also false for nan
         raise DataError(
-            f"a number is not finite or not below 2^{bits - scale} in magnitude",
+            f"a number is not finite or not below {2.0 ** (bits - scale):g} in magnitude",
             where=where,
             remedy="standardise the columns, clip outliers, or use a smaller learning rate",
         )

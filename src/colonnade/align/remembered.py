@@ -5,14 +5,14 @@ from __future__ import annotations
 import io
 import json
 import secrets
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 
-from colonnade.align import Alignment, align
-from colonnade.data.records import Records
-from colonnade.learn.agreement import Agreement
+from colonnade.align.alignment import Alignment, Policy, align
 from colonnade.run import Run, write_atomically
 from colonnade.wire.channel import Channel
 
@@ -26,7 +26,15 @@ class _Remembered:
 
 
 def align_for_run(
-    channel: Channel, agreement: Agreement, records: Records, *, run: Run, resume: bool, secret: bytes
+    channel: Channel,
+    ids: pd.Index,
+    *,
+    active: str,
+    order: Sequence[str],
+    policy: Policy,
+    run: Run,
+    resume: bool,
+    secret: bytes,
 ) -> Alignment:
     """Align with the others; when resuming and everybody remembers the same alignment, take that one.
 
@@ -34,26 +42,21 @@ def align_for_run(
     """
     remembered = _read(run.path) if resume else None
     token = remembered.token if remembered else None
-    if channel.name == agreement.active:
-        theirs = [channel.recv(party, MEMORY, 0).meta["token"] for party in agreement.passive]
+    passive = [party for party in order if party != active]
+    if channel.name == active:
+        theirs = [channel.recv(party, MEMORY, 0).meta["token"] for party in passive]
         agreed = token is not None and all(other == token for other in theirs)
         fresh = token if agreed else secrets.token_hex(16)
-        for party in agreement.passive:
+        for party in passive:
             channel.send(party, MEMORY, 0, meta={"token": fresh, "reuse": agreed})
     else:
-        channel.send(agreement.active, MEMORY, 0, meta={"token": token})
-        answer = channel.recv(agreement.active, MEMORY, 0).meta
+        channel.send(active, MEMORY, 0, meta={"token": token})
+        answer = channel.recv(active, MEMORY, 0).meta
         fresh, agreed = answer["token"], answer["reuse"]
     if agreed and remembered:
         return remembered.alignment
-    alignment = align(
-        channel,
-        records.ids,
-        active=agreement.active,
-        order=agreement.parties,
-        policy=agreement.task.missing,
-        secret=secret if channel.name == agreement.active else None,
-    )
+    own_secret = secret if channel.name == active else None
+    alignment = align(channel, ids, active=active, order=order, policy=policy, secret=own_secret)
     _write(run.path, alignment, str(fresh))
     return alignment
 

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from numbers import Integral
+from collections.abc import Mapping, Sequence
 from typing import Any, Literal, Self
 
 import numpy as np
@@ -13,27 +11,21 @@ import pandas as pd
 from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
 from sklearn.model_selection import train_test_split
 from sklearn.preprocessing import LabelEncoder
-from sklearn.utils import Tags, check_random_state
+from sklearn.utils import Tags
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, check_X_y, validate_data
 
 from colonnade.data.partition import evenly
-from colonnade.errors import ColonnadeError, ConfigError, DataError, nearest
+from colonnade.errors import DataError
 from colonnade.federation.federation import Federation
 from colonnade.learn.model import Prediction, VerticalModel
 from colonnade.learn.train import train
-
-__all__ = ["EstimatorError", "VerticalClassifier", "VerticalRegressor"]
+from colonnade.sklearn.columns import Parties, RandomState, dealt, named, refused_as_value_error, seed_of
 
 VALIDATION_SHARE = 0.1
 """The share of the records that `patience` watches; without patience all records are trained on."""
 
-Column = str | int
 Kind = Literal["binary", "multiclass", "regression"]
-
-
-class EstimatorError(ColonnadeError, ValueError):
-    """A parameter or data that the federation refused; a ValueError too, as callers of scikit-learn expect."""
 
 
 class _VerticalEstimator(BaseEstimator):  # type: ignore[misc]
@@ -44,7 +36,7 @@ class _VerticalEstimator(BaseEstimator):  # type: ignore[misc]
 
     def __init__(
         self,
-        parties: Mapping[str, Sequence[Column]] | None = None,
+        parties: Parties | None = None,
         *,
         defense: str | Mapping[str, Any] = "none",
         hidden: Sequence[int] = (64, 32, 32),
@@ -52,7 +44,7 @@ class _VerticalEstimator(BaseEstimator):  # type: ignore[misc]
         batch_size: int = 64,
         learning_rate: float = 3e-3,
         patience: int | None = None,
-        random_state: int | np.random.RandomState | None = None,
+        random_state: RandomState = None,
     ) -> None:
         self.parties = parties
         self.defense = defense
@@ -69,7 +61,7 @@ class _VerticalEstimator(BaseEstimator):  # type: ignore[misc]
         return tags
 
     def _train(self, frame: pd.DataFrame, target: npt.NDArray[Any], kind: Kind) -> None:
-        seed = _seed(self.random_state)
+        seed = seed_of(self.random_state)
         self.parties_ = _dealt(self.parties, list(frame.columns))
         label, part = _unused("label", frame), _unused("part", frame)
         parts = _parts(target, self.patience, stratify=kind != "regression", seed=seed)
@@ -99,23 +91,16 @@ class _VerticalEstimator(BaseEstimator):  # type: ignore[misc]
             _, y = check_X_y(np.zeros((len(X), 1)), y, y_numeric=y_numeric)  # X itself is checked where it is prepared
         else:
             X, y = validate_data(self, X, y, ensure_all_finite="allow-nan", y_numeric=y_numeric)
-        return self._named(X), y
+        return named(self, X), y
 
     def _answer(self, X: Any) -> Prediction:
         check_is_fitted(self)
-        with _refused_as_value_error():
+        with refused_as_value_error():
             if isinstance(X, pd.DataFrame):
                 validate_data(self, X, skip_check_array=True, reset=False)
             else:
                 X = validate_data(self, X, ensure_all_finite="allow-nan", reset=False)
-            return self.model_.predict(self._named(X))
-
-    def _named(self, X: pd.DataFrame | npt.NDArray[Any]) -> pd.DataFrame:
-        """Return a frame with named columns and numbered rows: the index of `X` is no id, it may repeat."""
-        names = list(getattr(self, "feature_names_in_", [f"x{number}" for number in range(X.shape[1])]))
-        if isinstance(X, pd.DataFrame):
-            return X.set_axis(names, axis=1).reset_index(drop=True)
-        return pd.DataFrame(X, columns=names)
+            return self.model_.predict(named(self, X))
 
 
 class VerticalClassifier(ClassifierMixin, _VerticalEstimator):  # type: ignore[misc]
@@ -160,7 +145,7 @@ class VerticalClassifier(ClassifierMixin, _VerticalEstimator):  # type: ignore[m
 
     def fit(self, X: Any, y: Any) -> Self:
         """Train the parties' model on all records of `X` with the classes `y`."""
-        with _refused_as_value_error():
+        with refused_as_value_error():
             frame, y = self._training_data(X, y, y_numeric=False)
             check_classification_targets(y)
             encoder = LabelEncoder().fit(y)
@@ -199,7 +184,7 @@ class VerticalRegressor(RegressorMixin, _VerticalEstimator):  # type: ignore[mis
 
     def fit(self, X: Any, y: Any) -> Self:
         """Train the parties' model on all records of `X` with the quantities `y`."""
-        with _refused_as_value_error():
+        with refused_as_value_error():
             frame, y = self._training_data(X, y, y_numeric=True)
             self._train(frame, y, "regression")
         return self
@@ -209,41 +194,12 @@ class VerticalRegressor(RegressorMixin, _VerticalEstimator):  # type: ignore[mis
         return self._answer(X).labels.to_numpy()
 
 
-@contextmanager
-def _refused_as_value_error() -> Iterator[None]:
-    try:
-        yield
-    except (ConfigError, DataError) as error:
-        raise EstimatorError(error.what, where=error.where, remedy=error.remedy) from error
-
-
-def _dealt(parties: Mapping[str, Sequence[Column]] | None, columns: list[str]) -> dict[str, list[str]]:
+def _dealt(parties: Parties | None, columns: list[str]) -> dict[str, list[str]]:
     """Return the names of each party's columns, the active party first."""
-    if parties is None:
-        # A single column has to be at the passive party: the active one does without.
-        return evenly(columns, ["active", "passive"]) if len(columns) > 1 else {"active": [], "passive": columns}
-    if not isinstance(parties, Mapping) or not all(isinstance(party, str) for party in parties):
-        raise ConfigError("give the name of each party with its columns", where="parties", remedy="{'lab': [0, 1]}")
-    return {party: _names(party, held, columns) for party, held in parties.items()}
-
-
-def _names(party: str, held: Sequence[Column], columns: list[str]) -> list[str]:
-    if isinstance(held, str) or not isinstance(held, Iterable):
-        raise ConfigError("columns must be a list", where=party, remedy=f"give [{held!r}]")
-    return [_name(party, column, columns) for column in held]
-
-
-def _name(party: str, column: Column, columns: list[str]) -> str:
-    if isinstance(column, str):
-        if column not in columns:
-            raise ConfigError(f"no column '{column}'", where=party, remedy=nearest(column, columns))
-        return column
-    # A list of booleans would be taken for columns 0 and 1.
-    if not isinstance(column, Integral) or isinstance(column, bool):
-        raise ConfigError(f"{column!r} is no column", where=party, remedy="give names or whole numbers")
-    if not -len(columns) <= column < len(columns):
-        raise ConfigError(f"no column {column}, X has {len(columns)}", where=party, remedy="columns count from 0")
-    return columns[column]
+    if parties is not None:
+        return dealt(parties, columns)
+    # A single column has to be at the passive party: the active one does without.
+    return evenly(columns, ["active", "passive"]) if len(columns) > 1 else {"active": [], "passive": columns}
 
 
 def _parts(target: npt.NDArray[Any], patience: int | None, *, stratify: bool, seed: int) -> npt.NDArray[np.str_]:
@@ -258,11 +214,6 @@ def _parts(target: npt.NDArray[Any], patience: int | None, *, stratify: bool, se
         )[1]
         parts[chosen] = "validation"
     return parts
-
-
-def _seed(random_state: int | np.random.RandomState | None) -> int:
-    drawn = check_random_state(random_state)  # refuses what is no random state, negative numbers too
-    return int(random_state) if isinstance(random_state, Integral) else int(drawn.randint(2**31 - 1))
 
 
 def _unused(name: str, frame: pd.DataFrame) -> str:

@@ -1,0 +1,126 @@
+"""Everything that is given records and finds a graph: Colonnade, published methods, and graphs that need no records."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from importlib.resources import files
+from pathlib import Path
+from typing import Any, Protocol
+
+from colonnade.bench.causal.peers import Schedule, peer_files, run_peer
+from colonnade.bench.causal.sets import CausalSet
+from colonnade.measure.graph import empty_graph_scores, graph_scores, random_graph_scores
+
+Scores = dict[str, Any]
+"""Of `measure.graph`, with `seconds` and `bytes` where they mean something."""
+
+
+class Method(Protocol):
+    """Finds a graph in a data set and scores it; several processes may each hold a copy.
+
+    Attributes:
+        name: stands in the row.
+        secure: whether the parties' columns were encrypted on the way; None for methods that see all of them.
+        seeded: whether another seed may find another graph in the same data.
+    """
+
+    @property
+    def name(self) -> str: ...  # noqa: D102
+
+    @property
+    def secure(self) -> bool | None: ...  # noqa: D102
+
+    @property
+    def seeded(self) -> bool: ...  # noqa: D102
+
+    def score(self, data: CausalSet, seed: int) -> Scores: ...  # noqa: D102
+
+    def files(self) -> list[Path]:
+        """Files that decide what it finds."""
+        ...
+
+
+@dataclass(frozen=True)
+class Colonnade:
+    """Our method, on the federation."""
+
+    secure: bool | None = True
+    settings: Mapping[str, Any] = field(default_factory=dict)
+    name: str = "colonnade"
+    seeded: bool = True
+
+    def score(self, data: CausalSet, seed: int) -> Scores:
+        """Discover and score; raw columns are left as they are, which nobody would do but a bench."""
+        from colonnade.discover.discover import discover
+
+        started = time.perf_counter()
+        settings = {"standardise": data.standardised, **self.settings}
+        graph = discover(data.federation(), secure=bool(self.secure), seed=seed, progress=False, **settings)
+        seconds = time.perf_counter() - started
+        found = graph.adjacency.loc[list(data.frame.columns), list(data.frame.columns)].to_numpy() != 0
+        scores = {} if data.truth is None else graph_scores(found, data.truth, data.party_of)
+        return {**scores, "seconds": seconds, "bytes": graph.cost.get("bytes")}
+
+    def files(self) -> list[Path]:
+        """All of the rooms that a discovery runs through."""
+        package = Path(str(files("colonnade")))
+        rooms = ("discover", "secure", "federation")
+        return sorted(path for room in rooms for path in package.joinpath(room).rglob("*.py"))
+
+
+@dataclass(frozen=True)
+class Peer:
+    """A published method on the pooled columns."""
+
+    name: str
+    schedule: Schedule = "full"
+    secure: bool | None = None
+    seeded: bool = False
+
+    def score(self, data: CausalSet, seed: int) -> Scores:
+        """Run it in its own environment and score what it found."""
+        assert data.truth is not None, "published methods are run to be compared"
+        found = run_peer(self.name, data.values, seed, self.schedule)
+        return {**graph_scores(found.oriented(data.truth), data.truth, data.party_of), "seconds": found.seconds}
+
+    def files(self) -> list[Path]:
+        """Runner and versions."""
+        return peer_files()
+
+
+@dataclass(frozen=True)
+class RandomGraph:
+    """The mean of 100 random graphs with the true number of edges."""
+
+    name: str = "random"
+    secure: bool | None = None
+    seeded: bool = False
+
+    def score(self, data: CausalSet, seed: int) -> Scores:
+        """Look at no record."""
+        assert data.truth is not None
+        return dict(random_graph_scores(data.truth, int(data.truth.sum()), seed, party=data.party_of))
+
+    def files(self) -> list[Path]:
+        """Nothing to watch."""
+        return []
+
+
+@dataclass(frozen=True)
+class EmptyGraph:
+    """No edge at all."""
+
+    name: str = "empty"
+    secure: bool | None = None
+    seeded: bool = False
+
+    def score(self, data: CausalSet, seed: int) -> Scores:
+        """Look at no record."""
+        assert data.truth is not None
+        return dict(empty_graph_scores(data.truth, data.party_of))
+
+    def files(self) -> list[Path]:
+        """Nothing to watch."""
+        return []

@@ -1,0 +1,36 @@
+"""A discovery from a federation's own files, lived through in one process: nothing on the network."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from colonnade.align import align_together
+from colonnade.discover.agreement import COORDINATOR
+from colonnade.discover.discover import discover_tables
+from colonnade.discover.graph import CausalGraph
+from colonnade.discover.join import DiscoveryPlace
+from colonnade.progress import Progress
+
+
+def simulate(places: Sequence[DiscoveryPlace], run: Path, progress: Progress, resume: bool) -> CausalGraph:
+    """Align and discover as the files say; where they name no coordinator, one is made up."""
+    file = places[0].federation
+    progress.message("aligning records")
+    tables = {place.name: place.table() for place in places}
+    for place in places:
+        place.columns(tables[place.name])
+        place.check_knowledge([str(name) for name in tables[place.name].columns])
+    aligned = align_together({name: table.index for name, table in tables.items()}, places[0].lead)
+    return discover_tables(
+        {name: table.iloc[aligned[name].rows] for name, table in tables.items()},
+        file.discovery,
+        seed=file.seed,
+        knowledge={place.name: place.party.knowledge for place in places},
+        kinds={name: kind for place in places for name, kind in place.party.kinds.items()},
+        run=run,
+        resume=resume,
+        progress=progress,
+        public=file.knowledge,
+        coordinator=file.coordinator.name if file.coordinator else COORDINATOR,
+    )
