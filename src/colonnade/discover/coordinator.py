@@ -16,7 +16,7 @@ from colonnade.checkpoint import Checkpoints, named, under
 from colonnade.discover.agreement import Conversation, DiscoveryAgreement
 from colonnade.discover.assumptions import copy_notes, sortability_notes
 from colonnade.discover.curious import CuriousCoordinator
-from colonnade.discover.exchange import FACTOR_BITS, Factors, Floats, Layout
+from colonnade.discover.exchange import FACTOR_BITS, METRIC_UNIT, Factors, Floats, Layout
 from colonnade.discover.graph import CausalGraph
 from colonnade.discover.graph_file import graph_bytes
 from colonnade.discover.knowledge import Constraints, Knowledge, combine_private
@@ -178,7 +178,7 @@ class Coordinator:
 
     def _weigh(self, look: int) -> None:
         """Learn what each edge is worth, Δ = ½ ‖w‖² in the metric of the decoder's curvature; drop the worthless."""
-        worth = 0.5 * np.square(self._gather(self._hear()))
+        worth = 0.5 * np.square(METRIC_UNIT * self._gather(self._hear()))
         self._least = self._evidence(worth) if look == self._looks else self.settings.least_worth
         kept = (self._kept & (worth >= self._least)) | self.constraints.required
         self._keep(look, "end" if look == self._looks else "refit", worth, kept)

@@ -26,6 +26,8 @@ Floats = npt.NDArray[np.float64]
 Factors = npt.NDArray[np.int64]
 """Scalings of edges in units of 2^-20, [cause, effect]."""
 FACTOR_BITS = 20
+METRIC_UNIT = 16.0
+"""Metrics are told in this unit: of a variable with little noise, an edge may be worth far more than the ring holds."""
 
 
 @dataclass(frozen=True)

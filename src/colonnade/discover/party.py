@@ -15,7 +15,16 @@ from colonnade.checkpoint import Checkpoints, named, under
 from colonnade.discover.agreement import Conversation, DiscoveryAgreement
 from colonnade.discover.curious import Curious
 from colonnade.discover.decoders import Decoders
-from colonnade.discover.exchange import FACTOR_BITS, Exchange, Factors, Floats, Layout, PlainExchange, measured
+from colonnade.discover.exchange import (
+    FACTOR_BITS,
+    METRIC_UNIT,
+    Exchange,
+    Factors,
+    Floats,
+    Layout,
+    PlainExchange,
+    measured,
+)
 from colonnade.discover.graph import CausalGraph
 from colonnade.discover.graph_file import graph_from_bytes
 from colonnade.discover.knowledge import Knowledge
@@ -233,7 +242,8 @@ class Party:
     def _weigh(self) -> None:
         """Tell the coordinator what each edge is worth: its strength in the metric of the decoder's curvature."""
         curvature = self._curvature()
-        metric = np.linalg.cholesky(curvature + 1e-9 * np.eye(self.settings.hidden)).astype(np.float64)
+        root = np.linalg.cholesky(curvature + 1e-9 * np.eye(self.settings.hidden)).astype(np.float64)
+        metric = root / METRIC_UNIT
         with self._timed("weigh"):
             worth = self.exchange.squared_strengths(metric)
         worth["own"] = self.own.squared_strengths(measured(self.weights, metric), self.settings.hidden)

@@ -43,7 +43,7 @@ from colonnade.wire.message import Array
 
 LARGEST_FEATURE = 128.0
 """Half of what the ring holds. Weights move little by little, so a sum about to wrap is seen here before it does."""
-METRIC_SCALE = 10
+METRIC_SCALE = 13
 _UNMAP = encode_factors(np.full((1, 1), 2.0**-METRIC_SCALE))
 _BELOW_ZERO = 64.0
 

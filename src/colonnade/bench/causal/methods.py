@@ -42,6 +42,19 @@ class Method(Protocol):
         ...
 
 
+_DECIDING = (
+    "coordinator",
+    "decoders",
+    "exchange",
+    "likelihoods",
+    "party",
+    "secure_exchange",
+    "timetable",
+    "validator",
+    "variables",
+)
+
+
 @dataclass(frozen=True)
 class Colonnade:
     """Our method, on the federation."""
@@ -64,10 +77,21 @@ class Colonnade:
         return {**scores, "seconds": seconds, "bytes": graph.cost.get("bytes")}
 
     def files(self) -> list[Path]:
-        """All of the rooms that a discovery runs through."""
+        """Everything that decides a number of ours; who talks to whom, and over what, does not."""
         package = Path(str(files("colonnade")))
-        rooms = ("discover", "secure", "federation")
-        return sorted(path for room in rooms for path in package.joinpath(room).rglob("*.py"))
+        parts = [
+            "coordinator",
+            "decoders",
+            "exchange",
+            "likelihoods",
+            "party",
+            "secure_exchange",
+            "timetable",
+            "validator",
+            "variables",
+        ]
+        own = [package / "discover" / f"{part}.py" for part in parts]
+        return [*own, package / "federation" / "discovery.py", *sorted((package / "secure").glob("*.py"))]
 
 
 @dataclass(frozen=True)
