@@ -4,7 +4,7 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
-.PHONY: demo test quick lint bench clean
+.PHONY: demo test quick lint bench peers clean
 
 demo: $(STAMP)
 	$(BIN)/colonnade demo
@@ -25,6 +25,11 @@ bench: $(STAMP)
 	$(BIN)/python bench/split.py
 	$(BIN)/python bench/align.py
 	$(BIN)/python bench/crash.py --kills 200
+
+# The published methods that the causal benches compare with, in an environment of their own.
+peers:
+	$(PYTHON) -m venv .venv-peers
+	.venv-peers/bin/python -m pip install --quiet --quiet --requirement bench/peers/requirements.txt
 
 $(STAMP): pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV)

@@ -34,7 +34,7 @@ def test_encryption_does_not_change_the_graph():
     plain, secure = (find(divided(chain(), "a", "bc", "de"), epochs=12, secure=secure) for secure in (False, True))
     assert ((secure.adjacency > 0) == (plain.adjacency > 0)).all(axis=None)
     assert strengths(plain).max() > 0.1
-    # The metric enters products with 13 bits behind the point, in units of 16, so worths agree to a few thousandths of themselves.
+    # The metric enters products with 13 bits behind the point, in units of 16.
     np.testing.assert_allclose(strengths(secure), strengths(plain), rtol=4e-3, atol=1e-4)
 
 

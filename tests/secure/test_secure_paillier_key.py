@@ -1,6 +1,5 @@
 """If these fail, a Paillier key is weak, leaks, or a peer's bytes do harm; or nobody else can read our ciphertexts."""
 
-import contextlib
 import pickle
 import stat
 
@@ -108,10 +107,19 @@ def test_a_damaged_key_file_is_refused(key_pair, tmp_path, position):
 
 
 @settings(max_examples=50, deadline=None)
-@given(st.binary(max_size=300) | st.binary(min_size=256, max_size=256))
-def test_any_bytes_as_a_public_key_give_a_typed_error_at_worst(content):
-    with contextlib.suppress(FrameError):
-        Paillier2048().evaluator(content)
+@given(st.data())
+def test_any_bytes_as_a_public_key_are_a_modulus_or_a_typed_error(private, data):
+    good = private.public.to_bytes()
+    place, flip = data.draw(st.integers(0, 255)), data.draw(st.integers(1, 255))
+    damaged = good[:place] + bytes([good[place] ^ flip]) + good[place + 1 :]
+    content = data.draw(st.binary(max_size=300) | st.binary(min_size=256, max_size=256) | st.just(damaged))
+    n = mpz(int.from_bytes(content, "big"))
+    small = gmpy2.gcd(n, gmpy2.primorial(1 << 12)) != 1
+    if len(content) != 256 or n.bit_length() != 2048 or small or gmpy2.is_prime(n) or gmpy2.is_power(n):
+        with pytest.raises(FrameError):
+            Paillier2048().evaluator(content)
+    else:
+        assert Paillier2048().evaluator(content).key_bits == 2048
 
 
 def test_a_modulus_that_hides_nothing_is_refused(private):
@@ -126,15 +134,20 @@ def test_a_modulus_that_hides_nothing_is_refused(private):
 
 @settings(max_examples=60, deadline=None)
 @given(st.data())
-def test_any_bytes_as_ciphertexts_give_a_typed_error_at_worst(key_pair, data):
+def test_any_bytes_as_ciphertexts_are_read_or_a_typed_error(private, key_pair, data):
     size = data.draw(st.sampled_from([512, 512, 512, 0, 511, 513]))
     count = data.draw(st.sampled_from([1, 1, 1, 0, 2]))
     text = data.draw(st.binary(min_size=size * count, max_size=size * count))
     ciphertexts = np.frombuffer(text, np.uint8).reshape(count, size)
     evaluator = Paillier2048().evaluator(key_pair.public_bytes())
-    for read in (key_pair.receive_shares, evaluator.load):
-        with contextlib.suppress(FrameError):
-            read(ciphertexts, PRODUCT)
+    number, n = int.from_bytes(text, "big"), private.public.n
+    if (count, size) == (1, 512) and number < n * n and gmpy2.gcd(number, n) == 1:
+        assert key_pair.receive_shares(ciphertexts, PRODUCT).shape == (1, 2)
+        assert evaluator.load(ciphertexts, PRODUCT).ciphertexts == [number]
+    else:
+        for read in (key_pair.receive_shares, evaluator.load):
+            with pytest.raises(FrameError):
+                read(ciphertexts, PRODUCT)
 
 
 def test_ciphertexts_outside_the_group_are_refused(private, key_pair):

@@ -90,8 +90,13 @@ def test_a_fork_does_not_use_the_parents_masks(holder, monkeypatch):
 
 
 def test_products_go_on_when_workers_die(holder):
-    for child in children():
+    started = children()
+    assert started
+    for child in started:
         child.kill()
+    wait_until(lambda: not any(child.is_running() and child.status() != psutil.STATUS_ZOMBIE for child in started))
+    while holder.masks_ready:
+        holder._mask()
     multiply(holder)
 
 
