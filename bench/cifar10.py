@@ -9,6 +9,8 @@ from __future__ import annotations
 
 import argparse
 import json
+import platform
+import shlex
 import time
 from pathlib import Path
 
@@ -35,7 +37,17 @@ def main() -> None:
     print(f"always guessing the commonest class: {majority:.3f}")
     print(f"mean accuracy over {len(rows)} seeds: {np.mean(accuracies):.4f} ± {np.std(accuracies):.4f}")
     if arguments.out:
-        Path(arguments.out).write_text(json.dumps({"majority": majority, "rows": rows}, indent=1))
+        versions = {"python": platform.python_version(), "torch": torch.__version__, "colonnade": co.__version__}
+        result = {
+            "bench": "cifar10",
+            "preset": "default",
+            "command": shlex.join(["python", "bench/cifar10.py", "--epochs", str(arguments.epochs)]),
+            "versions": versions,
+            "device": rows[0]["device"],
+            "majority": majority,
+            "rows": rows,
+        }
+        Path(arguments.out).write_text(json.dumps(result, indent=1))
 
 
 def run(data: co.Dataset, arguments: argparse.Namespace, seed: int) -> dict[str, object]:
