@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import seal
 from bfv_parts import evaluator, key_pair
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
@@ -57,9 +57,16 @@ def test_numbers_of_either_sign_have_the_right_residue(prime, number):
     assert int(residues(np.array([number]), prime)[0]) == number % prime
 
 
-@given(st.sampled_from(PRIMES), st.integers(0, 2**63 - 1) | st.integers(-(2**53), 0), st.integers(0, 27))
-def test_shifted_numbers_stay_small_and_keep_their_residue(prime, number, bits):
+@given(
+    st.sampled_from(PRIMES),
+    st.tuples(st.integers(-(2**53), 2**63 - 1), st.integers(0, 18))
+    | st.tuples(st.integers(-(2**53), 2**54), st.integers(0, 27)),
+)
+@example(PRIMES[0], (2**63 - 1, 18))
+@example(PRIMES[0], (2**54, 27))
+def test_shifted_numbers_stay_small_and_keep_their_residue(prime, numbers):
     """Products are put together from shifted digits; one that left 64 bits would spoil them silently."""
+    number, bits = numbers
     found = int(shifted(np.array([number]), bits, prime)[0])
     assert found % prime == (number << bits) % prime
     assert -(2**54) < found < 2**54 + 2**49

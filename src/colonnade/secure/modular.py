@@ -83,9 +83,10 @@ def _assembled(digits: list[list[Numbers]], prime: int) -> Words:
 
 
 def shifted(value: Numbers, bits: int, prime: int) -> Numbers:
-    """Return value · 2^bits less a multiple of `prime`: below 2^54 + 2^49 for anything from 0 to 2^63.
+    """Return value · 2^bits less a multiple of `prime`: below 2^54 + 2^49, and not below -2^54.
 
-    For negative numbers down to -2^53 it is above -2^54.
+    That holds for numbers from -2^53 to 2^63 and up to 18 bits, and for numbers from -2^53 to 2^54 and up to 27 bits:
+    what is left over is the value's upper part times `gap`, less than 2^(length - 54 + bits + 22).
     """
     high = value >> (PRIME_BITS - bits)
     high *= prime
