@@ -132,7 +132,7 @@ def test_a_label_is_a_variable_of_its_party():
         ({"recipe": "papers"}, "recipe: no recipe 'papers' .*did you mean 'paper'"),
         ({"kinds": {"a": "continous"}}, "clinic: column 'a' has the unknown kind 'continous' .*'continuous'"),
         ({"kinds": {"height": "count"}}, "kinds: a kind is stated for 'height' .*known: a, b, c, d, e"),
-        ({"seed": -1}, "seed .*not be negative"),
+        ({"seed": -1}, "seed: -1 is no seed"),
         ({"resume": True}, "run: nothing to resume from"),
     ],
 )
@@ -161,3 +161,16 @@ def test_a_party_cannot_be_called_as_the_coordinator_is():
 def test_bad_input_of_an_encrypted_run_is_found_before_anything_is_encrypted():
     with pytest.raises(DataError, match="lab: column 'c' is constant"):
         discover(chain().assign(c=1.0), secure=True)
+
+
+def test_a_party_named_all_is_refused_before_anything_is_learned():
+    """Under reveal='own' nobody could tell its graph from the whole one."""
+    federation = co.Federation.from_frame(chain(), {"all": ["a", "b"], "lab": ["c", "d", "e"]})
+    with pytest.raises(ConfigError, match="give the party 'all' another name"):
+        co.discover(federation, False, progress=False)
+
+
+@pytest.mark.parametrize("seed", [1.5, -1, True, "0"])
+def test_a_seed_that_is_none_is_refused(seed):
+    with pytest.raises(ConfigError, match="is no seed"):
+        discover(chain(), seed=seed)

@@ -49,6 +49,11 @@ class DiscoveryAgreement:
         if self.coordinator in self.parties:
             what = f"'{self.coordinator}' holds columns"
             raise ConfigError(what, where="coordinator", remedy="name somebody who holds no data")
+        if "all" in self.parties:
+            what = "a graph that is shown to 'all' could not be told from one that is shown to a party of that name"
+            raise ConfigError(what, where="parties", remedy="give the party 'all' another name")
+        if isinstance(self.seed, bool) or not isinstance(self.seed, int) or self.seed < 0:
+            raise ConfigError(f"{self.seed!r} is no seed", where="seed", remedy="give a whole number, 0 or more")
 
     @property
     def everybody(self) -> tuple[str, ...]:
