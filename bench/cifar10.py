@@ -11,6 +11,7 @@ import argparse
 import json
 import platform
 import shlex
+import sys
 import time
 from pathlib import Path
 
@@ -41,7 +42,7 @@ def main() -> None:
         result = {
             "bench": "cifar10",
             "preset": "default",
-            "command": shlex.join(["python", "bench/cifar10.py", "--epochs", str(arguments.epochs)]),
+            "command": shlex.join(["python", "bench/cifar10.py", *sys.argv[1:]]),
             "versions": versions,
             "device": rows[0]["device"],
             "majority": majority,

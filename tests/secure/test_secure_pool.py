@@ -113,5 +113,6 @@ def test_no_worker_survives_its_evaluator():
 def test_a_forgotten_evaluator_leaves_no_worker():
     holder = BfvEvaluator(key_pair().public_bytes(), workers=1)
     started = children()
+    assert started
     del holder
     wait_until(lambda: not any(child.is_running() for child in started))
