@@ -8,6 +8,7 @@ import os
 import re
 import secrets
 import shutil
+from collections.abc import Iterable, Iterator
 from datetime import UTC, datetime
 from importlib.metadata import version
 from pathlib import Path
@@ -16,14 +17,14 @@ from typing import TYPE_CHECKING, Any, BinaryIO, Literal, Self, cast
 
 import yaml
 
-from colonnade.errors import RunError, nearest
+from colonnade.errors import ConfigError, RunError, nearest
 from colonnade.ledger import Ledger
 from colonnade.line_file import LineFile, json_line, plain
 
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["Ledger", "Run", "Status", "write_atomically"]
+__all__ = ["Ledger", "Run", "Status", "party_runs", "write_atomically"]
 
 Status = Literal["running", "finished", "failed", "interrupted"]
 
@@ -235,6 +236,21 @@ class Run:
         if not {"status", "reason", "ledger", "result"} <= ending.keys():
             raise _damaged(self.path / _RESULT)
         return ending
+
+
+def party_runs(
+    root: Path | str | None, parties: Iterable[str], config: dict[str, Any], resume: bool
+) -> Iterator[tuple[str, Run]]:
+    """Yield one run per party of a simulation under `root`, as if each had its own machine; none without `root`."""
+    if root is None:
+        if resume:
+            raise ConfigError("nothing to resume from", where="run", remedy="name the run folder")
+        return
+    for party in parties:
+        if resume:
+            yield party, Run.resume(Path(root) / party)
+        else:
+            yield party, Run.create(party, {**config, "party": party}, root)
 
 
 def write_atomically(path: Path, data: bytes) -> None:

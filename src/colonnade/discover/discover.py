@@ -25,7 +25,7 @@ from colonnade.federation.discovery import RECIPES, DiscoverySettings
 from colonnade.federation.federation import Federation
 from colonnade.federation.knowledge import Knowledge, VariableKind
 from colonnade.progress import Progress, make_progress
-from colonnade.run import Run, write_atomically
+from colonnade.run import Run, party_runs, write_atomically
 from colonnade.wire.channel import Channel
 from colonnade.wire.message import Array
 from colonnade.wire.together import run_together
@@ -231,20 +231,11 @@ def _kinds(kinds: Mapping[str, VariableKind], tables: Mapping[str, pd.DataFrame]
 
 
 def _run_folders(root: Path | str | None, agreed: DiscoveryAgreement, resume: bool) -> Iterator[tuple[str, Run]]:
-    """Yield one run folder for everybody under `root`, as if each lived on its own machine."""
-    if root is None:
-        if resume:
-            raise ConfigError("nothing to resume from", where="run", remedy="name the run folder")
-        return
-    config = {
+    config: dict[str, Any] = {
         "task": {"kind": "discovery"},
         "discovery": agreed.settings.model_dump(mode="json"),
         "parties": list(agreed.parties),
         "coordinator": agreed.coordinator,
         "seed": agreed.seed,
     }
-    for name in agreed.everybody:
-        if resume:
-            yield name, Run.resume(Path(root) / name)
-        else:
-            yield name, Run.create(name, {**config, "party": name}, root)
+    return party_runs(root, agreed.everybody, config, resume)

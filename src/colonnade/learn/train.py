@@ -24,7 +24,7 @@ from colonnade.learn.part import Part
 from colonnade.learn.passive import Passive
 from colonnade.learn.role import Seat
 from colonnade.progress import Progress, make_progress
-from colonnade.run import Run
+from colonnade.run import Run, party_runs
 from colonnade.wire.channel import Channel
 from colonnade.wire.together import run_together
 
@@ -153,19 +153,10 @@ def named_defense(described: Mapping[str, Any]) -> Defense:
 
 
 def _run_folders(root: Path | str | None, agreed: Agreement, resume: bool) -> Iterator[tuple[str, Run]]:
-    """Yield one run folder per party under `root`, as if each lived on its own machine."""
-    if root is None:
-        if resume:
-            raise ConfigError("nothing to resume from", where="run", remedy="name the run folder")
-        return
-    config = {
+    config: dict[str, Any] = {
         "task": agreed.task.model_dump(mode="json"),
         "parties": list(agreed.parties),
         "active": agreed.active,
         "seed": agreed.seed,
     }
-    for party in agreed.parties:
-        if resume:
-            yield party, Run.resume(Path(root) / party)
-        else:
-            yield party, Run.create(party, {**config, "party": party}, root)
+    return party_runs(root, agreed.parties, config, resume)
