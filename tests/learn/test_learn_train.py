@@ -105,6 +105,9 @@ class StopAt:
     def __init__(self, step):
         self.step = step
 
+    def begin(self, top, shapes, outputs):
+        assert set(shapes) and outputs
+
     def watch(self, step, uploads, labels, honest):
         if step == self.step:
             raise RuntimeError("stumbled")

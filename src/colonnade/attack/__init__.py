@@ -4,6 +4,7 @@ from colonnade.attack.base import Attack, Strength, run_attack
 from colonnade.attack.decoder import Decoder
 from colonnade.attack.discovery import DISCOVERY_ATTACKS, make_discovery_attack
 from colonnade.attack.evidence import Evidence, Knowledge
+from colonnade.attack.insider import Insider
 from colonnade.attack.registry import ATTACKS, make_attack
 
 __all__ = [
@@ -12,6 +13,7 @@ __all__ = [
     "Attack",
     "Decoder",
     "Evidence",
+    "Insider",
     "Knowledge",
     "Strength",
     "make_attack",

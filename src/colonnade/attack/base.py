@@ -16,8 +16,7 @@ Strength = Literal["published", "adaptive", "oracle"]
 class Attack:
     """Turns what a curious active party saw into a guess of the victim's records.
 
-    An attack writes the methods it needs. One that works after training writes `fit` and `reconstruct`;
-    one that watches training also `observe`; a malicious one also `gradients`.
+    An attack that works after training writes `fit` and `reconstruct`; one that takes part in it is an `Insider`.
     It draws randomness from `self.generator` alone and computes on `self.device`.
     It never imports a defense: an adaptive attack is granted the defense's operator as a callable.
     """
@@ -34,13 +33,6 @@ class Attack:
         self.random_seed, self.device = seed, torch.device(device)
         # The stream stays on the CPU, so that a seed means the same on every device.
         self.generator = torch.Generator().manual_seed(seed)
-
-    def observe(self, uploads: Tensor, labels: Tensor | None, step: int) -> None:
-        """See one training batch as it arrives."""
-
-    def gradients(self, uploads: Tensor, labels: Tensor | None, step: int) -> Tensor | None:
-        """Return the gradient to send to the victim instead of the honest one; None stays honest."""
-        return None
 
     def fit(self, evidence: Evidence) -> None:
         """Learn from what was granted, once, after the victim's training."""

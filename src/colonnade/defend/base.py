@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import torch
 from torch import Tensor, nn
+
+from colonnade.data.preparation import FeaturePreparation
 
 
 @dataclass(frozen=True)
@@ -35,6 +37,12 @@ class Defense:
     name: ClassVar[str] = "none"
     needs_labels: ClassVar[bool] = False
     """What a passive party may not have, a defense may not need."""
+    knob: ClassVar[str | None] = None
+    """The argument that sets its strength, the one that a table varies."""
+    published_strengths: ClassVar[tuple[float, ...]] = ()
+    """The values of the knob that the literature reports."""
+    cost: ClassVar[str] = "nil"
+    """What a training step costs beyond the undefended one, in a few words."""
 
     def __init__(self) -> None:
         self.generator = torch.Generator()
@@ -42,6 +50,17 @@ class Defense:
     def seed(self, seed: int, device: torch.device | str = "cpu") -> None:
         """Give the defense its own random stream on `device`."""
         self.generator = torch.Generator(device).manual_seed(seed)
+
+    def meet(self, preparation: FeaturePreparation) -> None:
+        """See how the party's records become the numbers that `prepare` and `protect` get: colours, columns, scales."""
+
+    def extend(self, bottom: nn.Module, input_shape: tuple[int, ...]) -> nn.Module:
+        """Return the bottom model that is trained: as it is, or with layers of the defense behind it.
+
+        Such layers are trained with the bottom; the top model is built for the shape that they upload.
+        First weights come from `self.generator`, so that every party draws its own.
+        """
+        return bottom
 
     def prepare(self, bottom: nn.Module, data: Tensor) -> None:
         """Do once, before the first upload, what must be done: surrogates, pre-training."""
@@ -53,6 +72,23 @@ class Defense:
     def backward(self, x: Tensor, h: Tensor, upload: Tensor, grad: Tensor) -> None:
         """Carry the gradient that came back for `upload` into the bottom model; local losses join here."""
         upload.backward(grad)  # type: ignore[no-untyped-call]
+
+    def finish(self, bottom: nn.Module, data: Tensor) -> None:
+        """Do once, after the last training step and before the first test upload, what must be done.
+
+        From here on `protect` is called with `train=False` alone, in this process or in another that loads the model.
+        """
+
+    def operator(self) -> Callable[[Tensor], Tensor] | None:
+        """Return what anybody who knows this defense, but none of its secrets, can do to a representation.
+
+        An adaptive attack is given it: fresh noise of the same kind, the same pruning. None where nothing is public.
+        """
+        return None
+
+    def meters(self) -> dict[str, float]:
+        """Return numbers worth a line in the party's own log, each the mean since the last call."""
+        return {}
 
     def state_dict(self) -> dict[str, Tensor]:
         """Return everything a checkpoint needs, as tensors; the random stream included."""

@@ -10,7 +10,7 @@ from typing import Any, ClassVar, Protocol
 
 import numpy as np
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from colonnade.data.batches import Positions
 from colonnade.data.preparation import LabelPreparation
@@ -31,6 +31,9 @@ from colonnade.wire.message import Message
 
 class Curious(Protocol):
     """An active party that looks closer: sees every training upload, and may send other gradients back."""
+
+    def begin(self, top: nn.Module, shapes: Mapping[str, tuple[int, ...]], outputs: int) -> None:
+        """See the untrained top model (the same object that will be trained) and the shape of each party's upload."""
 
     def watch(
         self, step: int, uploads: Mapping[str, Tensor], labels: Tensor, honest: Mapping[str, Tensor]
@@ -89,6 +92,8 @@ class Active(Role):
         self._hear_shapes()
         self._build_top()
         self.resume_at(start)
+        if self.curious:
+            self.curious.begin(self.top.network, self._shapes, self._label.outputs)
         self.progress.start(self.timetable.steps, f"training {self.agreement.run}")
         return start
 

@@ -117,14 +117,15 @@ class Part:
 
 def _load_bottom(described: dict[str, Any], tensors: dict[str, Tensor], device: torch.device | str) -> BottomPart:
     recipe = described["recipe"]
-    network = build_bottom(**recipe, seed=0)
-    network.load_state_dict(under("bottom", tensors))
     preparation = preparation_from_dict(described["preparation"])
     if isinstance(preparation, LabelPreparation):
         raise ValueError("a bottom model needs a preparation of features")
     chosen = dict(described["defense"])
     defense = make_defense(chosen.pop("name"), **chosen)
     defense.seed(0, device)
+    defense.meet(preparation)
+    network = defense.extend(build_bottom(**recipe, seed=0), tuple(recipe["input_shape"]))
+    network.load_state_dict(under("bottom", tensors))
     defense.load_state_dict(under("defense", tensors))
     # Fresh noise for every process: the noise of the one before would cancel in the difference of two uploads.
     defense.seed(secrets.randbits(63), device)

@@ -2,21 +2,28 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
+from collections.abc import Mapping
+from typing import Any, ClassVar
 
 import numpy as np
 
 from colonnade.data.batches import Positions
+from colonnade.learn.agreement import Agreement
 from colonnade.learn.part import Part
-from colonnade.learn.role import Role
+from colonnade.learn.role import Role, Seat
 from colonnade.learn.tensors import to_array, to_tensor
 from colonnade.nets import upload_shape
+from colonnade.wire.channel import Channel
 
 
 class Passive(Role):
     """Uploads representations, receives their gradients. What leaves it, leaves through `_send_upload`."""
 
     name: ClassVar[str] = "passive"
+
+    def __init__(self, channel: Channel, agreement: Agreement, seat: Seat) -> None:
+        super().__init__(channel, agreement, seat)
+        self._history: list[dict[str, float]] = []
 
     def open(self) -> int:
         """Greet the active party, take its plan, tell the shape of the uploads."""
@@ -48,6 +55,7 @@ class Passive(Role):
         """Upload the validation records, then do what the active party decides."""
         for step, positions in self.timetable.validation_batches(epoch):
             self._send_upload("evaluate", step, positions, train=False)
+        self._log(epoch, self.seat.defense.meters())
         decision = self.channel.recv(self.agreement.active, "decision", epoch).meta
         if decision["best"]:
             self.checkpoints.save_best(self.state())
@@ -57,7 +65,23 @@ class Passive(Role):
         """Upload the test records."""
         for step, positions in self.timetable.test_batches():
             self._send_upload("test", step, positions, train=False)
-        return Part(self.seat.party, bottom=self._part)
+        return Part(self.seat.party, bottom=self._part, result={"history": self._history} if self._history else {})
+
+    def progress_meta(self) -> dict[str, Any]:
+        """Return what the defense has measured so far."""
+        return {"history": self._history}
+
+    def load_progress(self, meta: Mapping[str, Any]) -> None:
+        """Restore what `progress_meta` returned."""
+        self._history = list(meta["history"])
+
+    def _log(self, epoch: int, meters: dict[str, float]) -> None:
+        """Note what the defense measured; it stays with this party."""
+        if not meters:
+            return
+        self._history.append({"epoch": epoch, **meters})
+        if self.seat.run:
+            self.seat.run.log((epoch + 1) * self.timetable.steps_per_epoch, epoch=epoch, **meters)
 
     def _send_upload(self, kind: str, step: int, positions: Positions, train: bool) -> int:
         """Send what this party holds of `positions`; return how many records that are."""

@@ -87,6 +87,8 @@ class Role(ABC):
                 break
         if self.task.patience is not None:
             self.load_state(self.checkpoints.load_best())
+        if self.bottom:
+            self.seat.defense.finish(self.bottom.network, self.bottom.features[self._trained_on])
         return self.close()
 
     @abstractmethod
@@ -144,17 +146,18 @@ class Role(ABC):
             "cut": network.cut,
             "hidden": network.hidden,
         }
-        bottom = build_bottom(**recipe, seed=self.private_seed("bottom"))
         seat.defense.seed(self.private_seed("defense"), seat.device)
+        seat.defense.meet(preparation)
         self.bottom = Bottom(
-            bottom,
+            seat.defense.extend(build_bottom(**recipe, seed=self.private_seed("bottom")), recipe["input_shape"]),
             features,
             seat.defense,
             settings=self.task.optimizer,
             device=seat.device,
             mixed=self.task.precision == "mixed",
         )
-        seat.defense.prepare(self.bottom.network, self.bottom.features[torch.from_numpy(trained_on)])
+        self._trained_on = torch.from_numpy(trained_on)
+        seat.defense.prepare(self.bottom.network, self.bottom.features[self._trained_on])
         self._part = BottomPart(self.bottom.network, preparation, seat.defense, recipe)
 
     def private_seed(self, purpose: str) -> int:
