@@ -68,6 +68,13 @@ def test_a_folder_that_is_not_there_is_named(name, tmp_path):
     assert caught.value.where == str(tmp_path / "nowhere")
 
 
+def test_a_file_in_place_of_its_folder_is_named_as_such(tmp_path):
+    (tmp_path / "cifar10.npz").write_bytes(b"")
+    with pytest.raises(DataError, match="is a file") as caught:
+        load_dataset("cifar10", tmp_path / "cifar10.npz")
+    assert str(tmp_path) in str(caught.value)
+
+
 @pytest.mark.parametrize("name", MISSING)
 def test_forgetting_the_folder_says_where_the_data_comes_from(name):
     with pytest.raises(ConfigError, match="needs the folder") as caught:

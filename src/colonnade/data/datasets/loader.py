@@ -64,6 +64,8 @@ class Loader:
                 remedy=f"it usually comes from: {self.source.home}",
             )
         path = Path(folder).expanduser()
+        if path.is_file():
+            raise DataError("is a file", where=str(path), remedy=f"name the folder that holds it: {path.parent}")
         if not path.is_dir():
             raise DataError("there is no such folder", where=str(path))
         return (path,)
