@@ -1,0 +1,139 @@
+"""Shapley values: what each player of a game brings, averaged over all orders in which players could come."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from itertools import combinations
+
+import numpy as np
+
+from colonnade.errors import ConfigError
+
+Coalition = frozenset[str]
+Worth = Callable[[Coalition], float]
+"""What a coalition achieves without the other players."""
+
+EXACT_UP_TO = 8
+"""Players up to which all 2^K coalitions are tried; beyond, orders are sampled."""
+
+
+@dataclass(frozen=True)
+class Shares:
+    """What each player brings.
+
+    Attributes:
+        values: the Shapley value of each player; they sum to `total`.
+        total: what all together achieve beyond what nobody achieves.
+        errors: standard error of each value; zero where nothing was sampled.
+        coalitions: how many coalitions were tried.
+    """
+
+    values: dict[str, float]
+    total: float
+    errors: dict[str, float]
+    coalitions: int
+
+    def fractions(self) -> dict[str, float]:
+        """Return values as parts of the total, which sum to 1; equal parts where there is nothing to divide.
+
+        >>> shapley(lambda who: float(len(who)), ["a", "b"]).fractions()
+        {'a': 0.5, 'b': 0.5}
+        """
+        if self.total == 0:
+            return dict.fromkeys(self.values, 1 / len(self.values))
+        return {player: value / self.total for player, value in self.values.items()}
+
+
+def shapley(
+    worth: Worth, players: Sequence[str], *, orders: int = 64, tolerance: float = 0.01, seed: int = 0
+) -> Shares:
+    """Return the Shapley values of the game `worth`: exact for up to eight players, sampled beyond.
+
+    Sampled orders come in pairs, each with its reverse. An order is not followed further once its coalition achieves
+    all but `tolerance` of the total, and sampling ends when every value's standard error is below `tolerance` of the
+    total, or after `orders` orders. Values of sampled orders, too, sum to the total exactly.
+
+    Args:
+        worth: what a coalition achieves; asked once for each coalition.
+        players: everybody.
+        orders: the most orders to sample.
+        tolerance: relative to the total, for the two rules above.
+        seed: of the sampled orders.
+
+    >>> glove = lambda who: float("left" in who and ("right" in who or "spare" in who))
+    >>> {player: round(value, 3) for player, value in shapley(glove, ["left", "right", "spare"]).values.items()}
+    {'left': 0.667, 'right': 0.167, 'spare': 0.167}
+    """
+    if not players or len(set(players)) != len(players):
+        raise ConfigError(f"{list(players)} are no players", where="shapley", remedy="name each once, and at least one")
+    known = cache(lambda coalition: float(worth(coalition)))
+    nobody, everybody = known(frozenset()), known(frozenset(players))
+    total = everybody - nobody
+    if len(players) <= EXACT_UP_TO:
+        values = {player: _exact(known, players, player) for player in players}
+        return Shares(values, total, dict.fromkeys(players, 0.0), known.cache_info().currsize)
+    slack = tolerance * abs(total)
+    sampled: list[dict[str, float]] = []
+    for order in _orders(players, orders, seed):
+        pair = [_along(known, way, everybody, slack) for way in (order, order[::-1])]
+        sampled.append({player: (pair[0][player] + pair[1][player]) / 2 for player in players})
+        errors = _errors(sampled, players)
+        if len(sampled) > 2 and max(errors.values()) < slack:
+            break
+    values = {player: float(np.mean([one[player] for one in sampled])) for player in players}
+    return Shares(values, total, errors, known.cache_info().currsize)
+
+
+def weights(shares: Shares, floor: float = 0.05) -> dict[str, float]:
+    """Return shares as weights that sum to 1, none below `floor` before the last division.
+
+    A player that brings nothing, or does harm, keeps a small weight: without any it could never learn to bring more.
+
+    >>> weights(Shares({"a": 0.75, "b": -0.25}, 0.5, {}, 4), floor=0.5)
+    {'a': 0.75, 'b': 0.25}
+    """
+    lifted = {player: max(part, floor) for player, part in shares.fractions().items()}
+    whole = sum(lifted.values())
+    return {player: part / whole for player, part in lifted.items()}
+
+
+def _exact(worth: Worth, players: Sequence[str], player: str) -> float:
+    others = [other for other in players if other != player]
+    value = 0.0
+    for size in range(len(players)):
+        chance = 1 / (len(players) * math.comb(len(others), size))
+        for members in combinations(others, size):
+            before = frozenset(members)
+            value += chance * (worth(before | {player}) - worth(before))
+    return value
+
+
+def _orders(players: Sequence[str], most: int, seed: int) -> Iterator[list[str]]:
+    rng = np.random.default_rng(seed)
+    for _ in range(max(most // 2, 1)):
+        yield [players[place] for place in rng.permutation(len(players))]
+
+
+def _along(worth: Worth, order: Sequence[str], everybody: float, slack: float) -> Mapping[str, float]:
+    """Return what each player adds when players come in this order; those who come when all is done add the rest."""
+    added = dict.fromkeys(order, 0.0)
+    reached, present = worth(frozenset()), frozenset[str]()
+    for player in order:
+        if present and abs(everybody - reached) < slack:
+            added[player] += everybody - reached
+            break
+        present |= {player}
+        now = worth(present)
+        added[player], reached = now - reached, now
+    return added
+
+
+def _errors(sampled: Sequence[Mapping[str, float]], players: Sequence[str]) -> dict[str, float]:
+    if len(sampled) < 2:
+        return dict.fromkeys(players, math.inf)
+    return {
+        player: float(np.std([one[player] for one in sampled], ddof=1) / math.sqrt(len(sampled))) for player in players
+    }
