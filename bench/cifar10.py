@@ -11,7 +11,6 @@ import argparse
 import json
 import platform
 import shlex
-import sys
 import time
 from pathlib import Path
 
@@ -42,13 +41,20 @@ def main() -> None:
         result = {
             "bench": "cifar10",
             "preset": "default",
-            "command": shlex.join(["python", "bench/cifar10.py", *sys.argv[1:]]),
+            "command": _command(arguments),
             "versions": versions,
             "device": rows[0]["device"],
             "majority": majority,
             "rows": rows,
         }
         Path(arguments.out).write_text(json.dumps(result, indent=1))
+
+
+def _command(arguments: argparse.Namespace) -> str:
+    """Return what repeats this: with the names of files and folders, which lie elsewhere on another machine."""
+    given = {name: value for name, value in vars(arguments).items() if name not in ("data", "out")}
+    options = [part for name, value in given.items() for part in (f"--{name}", str(value))]
+    return shlex.join(["python", "bench/cifar10.py", "--data", "FOLDER", *options, "--out", Path(arguments.out).name])
 
 
 def run(data: co.Dataset, arguments: argparse.Namespace, seed: int) -> dict[str, object]:

@@ -10,12 +10,17 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-# Two rooms share their names with functions: loaded first, they leave the names to the functions below.
+# Three rooms share their names with functions: loaded first, they leave the names to the functions below.
 import colonnade.align as _align_room  # noqa: F401
+import colonnade.audit as _audit_room  # noqa: F401
 import colonnade.discover as _discover_room  # noqa: F401
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from colonnade.align import Policy
+    from colonnade.audit.attacks import AttackChoice
+    from colonnade.audit.result import AuditResult
     from colonnade.data.datasets import Dataset, load_dataset
     from colonnade.data.records import Records
     from colonnade.defend.base import Defense
@@ -30,6 +35,7 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 
 __all__ = [
+    "AuditResult",
     "CausalGraph",
     "Dataset",
     "Defense",
@@ -41,6 +47,7 @@ __all__ = [
     "VerticalModel",
     "align",
     "attacks",
+    "audit",
     "datasets",
     "defenses",
     "discover",
@@ -50,6 +57,7 @@ __all__ = [
 ]
 
 _HOMES = {
+    "AuditResult": "colonnade.audit.result",
     "CausalGraph": "colonnade.discover.graph",
     "Knowledge": "colonnade.discover.knowledge",
     "Dataset": "colonnade.data.datasets",
@@ -83,6 +91,15 @@ def discover(federation: Federation, secure: bool = True, *, seed: int = 0, **se
     from colonnade.discover.discover import discover as discover_graph
 
     return discover_graph(federation, secure, seed=seed, **settings)
+
+
+def audit(
+    model: VerticalModel, attacks: AttackChoice | Iterable[AttackChoice] = ("decoder",), **settings: Any
+) -> AuditResult:
+    """Attack what the parties of a trained model upload, and say what was found; see `colonnade.audit.audit.audit`."""
+    from colonnade.audit.audit import audit as audit_model
+
+    return audit_model(model, attacks, **settings)
 
 
 def load(folder: str, device: str = "cpu") -> VerticalModel:

@@ -6,7 +6,8 @@ import torch
 from sklearn.datasets import load_breast_cancer, load_digits
 from torch import nn
 
-from colonnade.attack import Evidence, make_attack, run_attack
+from colonnade.attack import Decoder, Evidence, make_attack, run_attack
+from colonnade.attack.decoder import deep_decoder
 from colonnade.errors import ConfigError, DataError
 from colonnade.measure.baseline import mean_record
 from colonnade.measure.image import mse
@@ -35,7 +36,7 @@ def evidence_about(records, bottom, private, sigma=0.0):
     )
 
 
-def image_skill(sigma, bottom, epochs=20):
+def image_skill(sigma, bottom, epochs=8):
     records, private = left_halves(), 400
     evidence = evidence_about(records, bottom, private, sigma)
     guesses = run_attack(make_attack("decoder", epochs=epochs), evidence)
@@ -97,9 +98,10 @@ def test_same_seed_same_guess_another_seed_another():
 
 
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
-def test_the_oracle_reads_on_the_gpu_too():
+@pytest.mark.parametrize(("preset", "mixed"), [("weak", False), ("strong", True)])
+def test_the_oracle_reads_on_the_gpu_too(preset, mixed):
     evidence = evidence_about(left_halves(), conv_bottom(), 400)
-    attack = make_attack("decoder", epochs=5)
+    attack = make_attack("decoder", preset=preset, epochs=5, mixed=mixed)
     attack.seed(0, "cuda")
     guesses = run_attack(attack, evidence)
     truths = left_halves()[:400]
@@ -113,6 +115,111 @@ def test_a_channel_that_never_changes_does_no_harm():
     uploads = torch.cat([records, torch.zeros_like(records)], dim=1)
     held = {"uploads": uploads[:50], "auxiliary_uploads": uploads[50:], "auxiliary_records": records[50:]}
     assert run_attack(make_attack("decoder", epochs=1), Evidence((1, 8, 4), held)).isfinite().all()
+
+
+def curved_columns(count):
+    """Twelve columns that six hidden causes make, behind a bottom that is not linear."""
+    random = np.random.default_rng(0)
+    columns = random.normal(size=(count, 6)) @ random.normal(size=(6, 12))
+    records = torch.from_numpy((columns / columns.std(0)).astype(np.float32))
+    return records, build_bottom("mlp", (12,), hidden=(24, 12, 8), seed=0)
+
+
+def column_skill(preset, evidence, truths, **parameters):
+    guesses = run_attack(make_attack("decoder", preset=preset, **parameters), evidence)
+    baseline = squared_error(mean_record(evidence.auxiliary_records), truths).mean()
+    return skill(squared_error(guesses, truths).mean(), baseline)
+
+
+@torch.no_grad()
+def repeated_evidence(records, bottom, private, sigma, repeats):
+    """Upload every record `repeats` times, with fresh noise each time."""
+    h = bottom(records)[:, None].expand(-1, repeats, -1)
+    uploads = h + sigma * h.std() * torch.randn(h.shape, generator=torch.Generator().manual_seed(0))
+    held = {
+        "uploads": uploads[:private],
+        "auxiliary_uploads": uploads[private:],
+        "auxiliary_records": records[private:],
+    }
+    return Evidence(tuple(records.shape[1:]), held)
+
+
+def one_each(evidence):
+    """Keep the first upload of each record."""
+    firsts = {name: evidence.held[name][:, 0] for name in ("uploads", "auxiliary_uploads")}
+    return Evidence(evidence.input_shape, {**evidence.held, **firsts})
+
+
+def test_the_strong_oracle_reads_more_than_the_weak_one():
+    """A defense would be trusted because its auditor was weak."""
+    records, bottom = curved_columns(4200)
+    evidence = evidence_about(records, bottom, private=200)
+    weak, strong = (column_skill(preset, evidence, records[:200], epochs=6) for preset in ("weak", "strong"))
+    assert strong > weak + 0.05
+
+
+def test_the_repeated_oracle_reads_through_fresh_noise():
+    """Noise would be trusted because nobody looked twice."""
+    records, bottom = curved_columns(2200)
+    evidence = repeated_evidence(records, bottom, private=200, sigma=1.0, repeats=8)
+    strong = column_skill("strong", one_each(evidence), records[:200], epochs=6)
+    assert column_skill("repeated", evidence, records[:200], epochs=6) > strong + 0.1
+
+
+def test_repeats_are_averaged_at_attack_time_whatever_their_number():
+    records, bottom = curved_columns(100)
+    evidence = repeated_evidence(records, bottom, private=20, sigma=1.0, repeats=4)
+    attack = make_attack("decoder", preset="repeated", epochs=1)
+    attack.fit(evidence)
+    twice = torch.cat([evidence.uploads, evidence.uploads], dim=1)
+    torch.testing.assert_close(attack.reconstruct(twice), attack.reconstruct(evidence.uploads))
+    assert attack.takes_repeats and not make_attack("decoder", preset="strong").takes_repeats
+
+
+def test_repeats_of_feature_maps_are_read_by_residual_blocks():
+    records = left_halves()[:60]
+    with torch.no_grad():
+        uploads = conv_bottom()(records)[:, None].expand(-1, 3, -1, -1, -1)
+    held = {"uploads": uploads[:20], "auxiliary_uploads": uploads[20:], "auxiliary_records": records[20:]}
+    attack = make_attack("decoder", preset="repeated", epochs=1)
+    assert run_attack(attack, Evidence((1, 8, 4), held)).shape == (20, 1, 8, 4)
+
+
+def test_uploads_without_repeats_are_refused_by_the_oracle_that_averages_them():
+    """The channels of a map would be averaged in silence."""
+    evidence = evidence_about(left_halves()[:60], conv_bottom(), 20)
+    with pytest.raises(DataError, match="do not show a record several times"):
+        run_attack(make_attack("decoder", preset="repeated"), evidence)
+
+
+@pytest.mark.parametrize("upload", [(16, 4, 2), (9,)])
+@pytest.mark.parametrize("record", [(1, 8, 4), (5,)])
+def test_the_deep_decoder_starts_at_the_mean_record(upload, record):
+    """Where uploads tell nothing, the guess would be worse than the mean."""
+    network = deep_decoder(upload, record, seed=0)
+    assert torch.equal(network(torch.randn(3, *upload)), torch.zeros(3, *record))
+
+
+def test_the_weak_oracle_learns_from_2000_pairs_and_the_strong_one_from_all(monkeypatch):
+    """A table would name one strength and show another."""
+    seen = {}
+
+    def remember(attack, network, train, held_back):
+        seen[attack.preset] = len(train[0]) + len(held_back[0])
+        return 0.0
+
+    monkeypatch.setattr(Decoder, "_train", remember)
+    held = {"auxiliary_uploads": torch.rand(2100, 3), "auxiliary_records": torch.rand(2100, 2)}
+    for preset in ("weak", "strong"):
+        make_attack("decoder", preset=preset).fit(Evidence((2,), held))
+    assert seen == {"weak": 2000, "strong": 2100}
+
+
+def test_the_description_names_the_preset_and_its_numbers():
+    described = make_attack("decoder", preset="strong").describe()
+    assert (described["preset"], described["epochs"], described["mixed"]) == ("strong", 60, False)
+    with pytest.raises(ConfigError, match="did you mean 'strong'"):
+        make_attack("decoder", preset="stong")
 
 
 def test_too_few_or_unpaired_records_are_refused():

@@ -9,7 +9,8 @@ from functools import partial
 import numpy as np
 import pytest
 
-from colonnade.bench.causal import presets, published, table, tables
+from colonnade.bench import kept
+from colonnade.bench.causal import presets, published, tables
 from colonnade.bench.causal.generator import Design
 from colonnade.bench.causal.methods import Colonnade, EmptyGraph, RandomGraph
 from colonnade.bench.causal.peers import PEERS, PeerGraph, peers_ready, run_peer
@@ -100,7 +101,7 @@ def test_changed_code_behind_a_row_runs_it_again(tmp_path, monkeypatch):
     monkeypatch.setattr(Knowing, "files", lambda self: [code])
     for text in ("one", "one", "two"):
         code.write_text(text)
-        table._digest.cache_clear()
+        kept.digest.cache_clear()
         run_table([Case("fresh", small, [Knowing()], (0,))], Progress(), "t", tmp_path / "rows")
     assert len(RUNS) == 2
 

@@ -34,6 +34,11 @@ class Attack:
         # The stream stays on the CPU, so that a seed means the same on every device.
         self.generator = torch.Generator().manual_seed(seed)
 
+    @property
+    def takes_repeats(self) -> bool:
+        """Whether it averages several uploads of each record."""
+        return False
+
     def fit(self, evidence: Evidence) -> None:
         """Learn from what was granted, once, after the victim's training."""
 

@@ -38,6 +38,9 @@ class Insider(Attack):
     def finish(self) -> None:
         """Learn what can only be learned once training is over."""
 
-    def reconstruct_all(self, uploads: Mapping[str, Tensor]) -> dict[str, Tensor]:
-        """Return a guess for each upload of each victim; all victims' uploads belong to the same records."""
+    def reconstruct_all(self, uploads: Mapping[str, Tensor], labels: Tensor | None = None) -> dict[str, Tensor]:
+        """Return a guess for each upload of each victim; all victims' uploads belong to the same records.
+
+        `labels` are the classes of those records, where the attack's knowledge has them; most attacks need none here.
+        """
         raise NotImplementedError(f"{type(self).__name__} does not guess records")

@@ -159,7 +159,7 @@ def watch(data: CausalSet, attackers: Sequence[str], seed: int = 0, **settings: 
         {party: Layout(tuple(variable.width for variable in own.variables)) for party, own in prepared.items()},
         {party: own.plain for party, own in prepared.items()},
         chosen,
-        {} if data.truth is None else graph_scores(found, data.truth),
+        {} if data.truth is None else graph_scores(found, data.truth, data.party_of),
     )
 
 

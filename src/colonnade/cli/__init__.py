@@ -15,7 +15,9 @@ from typer.core import TyperGroup
 from colonnade import __version__
 from colonnade.errors import ColonnadeError
 
-COMMANDS = ("demo", "init", "keys", "check", "align", "discover", "train", "predict", "join", "runs", "bench")
+COMMANDS = (
+    "demo", "init", "keys", "check", "align", "discover", "train", "predict", "join", "audit", "runs", "bench",
+)  # fmt: skip
 """The command modules, in the order of `--help`."""
 
 

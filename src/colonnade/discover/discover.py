@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from functools import partial
@@ -19,6 +19,7 @@ from colonnade.discover.curious import Curious, CuriousCoordinator
 from colonnade.discover.graph import CausalGraph
 from colonnade.discover.knowledge import Stated, divide
 from colonnade.discover.party import Party, PartySeat
+from colonnade.discover.residuals import Residuals
 from colonnade.discover.variables import PartyColumns, prepare_columns
 from colonnade.errors import ConfigError, DataError, nearest
 from colonnade.federation.discovery import RECIPES, DiscoverySettings
@@ -158,7 +159,13 @@ class _Simulation:
                 agreed.knowledge, runs.get(agreed.coordinator), self.resume, self.progress, self.curious_coordinator
             )
             roles[agreed.coordinator] = partial(_live_as_coordinator, agreement=agreed, seat=chair)
-            return run_together(roles, agreed.run)[agreed.coordinator]
+            graphs = run_together(roles, agreed.run)
+            return _with_parties_notes(graphs[agreed.coordinator], [graphs[party] for party in agreed.parties])
+
+
+def _with_parties_notes(graph: CausalGraph, own: Sequence[CausalGraph]) -> CausalGraph:
+    """In one process there is nobody to hide from: tell what every party has found in its own residuals."""
+    return graph.with_notes([note for theirs in own for note in theirs.notes if note not in graph.notes])
 
 
 def _live_as_party(channel: Channel, agreement: DiscoveryAgreement, seat: PartySeat) -> CausalGraph:
@@ -174,9 +181,14 @@ def _live_as_coordinator(channel: Channel, agreement: DiscoveryAgreement, seat: 
 
 
 def take_part(channel: Channel, agreement: DiscoveryAgreement, seat: PartySeat) -> CausalGraph:
-    """Live one party's discovery over `channel`; with a run folder, keep its graph there."""
-    party = Party(channel, agreement, seat)
+    """Live one party's discovery over `channel`; with a run folder, keep its graph there.
+
+    What the party's own residuals tell stands in the notes of its graph, and in nobody else's.
+    """
+    residuals = Residuals(seat.curious)
+    party = residuals.party = Party(channel, agreement, replace(seat, curious=residuals))
     graph = party.run()
+    graph = graph.with_notes(residuals.notes(graph))
     _finish(graph, seat.run, channel, party.seconds)
     return graph
 

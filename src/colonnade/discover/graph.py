@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -207,17 +207,16 @@ class CausalGraph:
         def kept(matrix: Matrix | None) -> pd.DataFrame | None:
             return None if matrix is None else self._frame(np.where(known, matrix, 0.0))
 
-        return CausalGraph(
-            self._frame(np.where(known, self._adjacency, 0.0)),
-            self.party_of,
+        return self._like(
+            adjacency=self._frame(np.where(known, self._adjacency, 0.0)),
             confidence=kept(self._confidence),
             strengths=kept(self._strengths),
-            notes=self._notes,
-            cost=self._cost,
-            varsortability=self._varsortability,
-            r2_sortability=self._r2_sortability,
             reveal=party,
         )
+
+    def with_notes(self, notes: Sequence[str]) -> CausalGraph:
+        """Return the same graph with further notes."""
+        return self._like(notes=[*self._notes, *notes])
 
     def score(self, truth: CausalGraph | pd.DataFrame | npt.ArrayLike) -> dict[str, int | float]:
         """Score the edges against a true graph: see `measure.graph.graph_scores`.
@@ -285,6 +284,20 @@ class CausalGraph:
 
     def __repr__(self) -> str:
         return describe(self)
+
+    def _like(self, **changes: Any) -> CausalGraph:
+        parts: dict[str, Any] = {
+            "adjacency": self.adjacency,
+            "party_of": self.party_of,
+            "confidence": self.confidence,
+            "strengths": self.strengths,
+            "notes": self._notes,
+            "cost": self._cost,
+            "varsortability": self._varsortability,
+            "r2_sortability": self._r2_sortability,
+            "reveal": self._reveal,
+        }
+        return CausalGraph(**{**parts, **changes})
 
     def _frame(self, matrix: Matrix) -> pd.DataFrame:
         return pd.DataFrame(matrix.copy(), index=list(self._variables), columns=list(self._variables))

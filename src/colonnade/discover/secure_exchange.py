@@ -178,13 +178,17 @@ class SecureExchange(Exchange):
         return [KeptColumns(self.lines[peer], shape) for shape in shapes]
 
     def _deliver_columns(self) -> None:
-        """Send every block of encrypted columns to every target; block by block, so that nobody holds more than one."""
+        """Send every block of encrypted columns to every target; block by block, so that nobody holds more than one.
+
+        Pair by pair: a block may be more than the wire takes before it is read, so not all may send at once.
+        """
         for number, sent in enumerate(self._sent):
-            for peer, line in self.lines.items():
-                sent.send(line, self.units_of(peer))
+            for source, target in self._pairs():
+                if source == self.name:
+                    sent.send(self.lines[target], self.units_of(target))
+                else:
+                    self._held[source][number].receive()
             sent.forget()
-            for peer in self.peers:
-                self._held[peer][number].receive()
 
     def _share(self, target: str, block: int) -> RingMatrix:
         """Return this party's share of its features for `target`, masked so that only the sum of all makes sense."""

@@ -17,6 +17,7 @@ from torch import Tensor
 from colonnade.data.read import read_table
 from colonnade.data.records import Records
 from colonnade.errors import ConfigError, DataError, RunError
+from colonnade.federation.federation import Federation
 from colonnade.federation.task import Task
 from colonnade.learn.agreement import Agreement
 from colonnade.learn.part import Part, TopPart
@@ -61,20 +62,25 @@ class VerticalModel:
     Attributes:
         agreement: what the parties agreed on.
         parts: each party's part; a process on a network holds its own alone.
+        federation: whom it was trained with, where that happened in this process; never saved with the model.
     """
 
-    def __init__(self, agreement: Agreement, parts: Mapping[str, Part]) -> None:
-        self.agreement, self.parts = agreement, dict(parts)
+    def __init__(self, agreement: Agreement, parts: Mapping[str, Part], federation: Federation | None = None) -> None:
+        self.agreement, self.parts, self.federation = agreement, dict(parts), federation
+
+    def __getstate__(self) -> dict[str, Any]:
+        # Whoever passes a model on does not mean to pass on the records it was trained with.
+        return {**vars(self), "federation": None}
 
     @property
     def scores(self) -> dict[str, float]:
-        """Scores on the test records."""
-        return dict(self.parts[self.agreement.active].result.get("test", {}))
+        """Scores on the test records; empty where the active party's part is not here."""
+        return dict(self._result.get("test", {}))
 
     @property
     def history(self) -> pd.DataFrame:
         """One row per epoch: losses and validation scores."""
-        return pd.DataFrame(self.parts[self.agreement.active].result.get("history", []))
+        return pd.DataFrame(self._result.get("history", []))
 
     @property
     def classes(self) -> list[Any]:
@@ -169,15 +175,20 @@ class VerticalModel:
         return cls(agreement, {party: Part.load(folder / party, device) for party in agreement.parties})
 
     @property
+    def _result(self) -> dict[str, Any]:
+        active = self.parts.get(self.agreement.active)
+        return active.result if active else {}
+
+    @property
     def _top(self) -> TopPart:
-        top = self.parts[self.agreement.active].top
-        if top is None:
+        active = self.parts.get(self.agreement.active)
+        if active is None or active.top is None:
             raise RunError("the active party's part has no top model", where=self.agreement.active)
-        return top
+        return active.top
 
     def _uploads(self, frame: Frames) -> tuple[pd.Index[Any], dict[str, Tensor], dict[str, npt.NDArray[np.bool_]]]:
         """Return the ids asked for, each party's uploads, and which of the ids each party holds."""
-        records = {party: self._records(party, frame) for party in self._top.means}
+        records = {party: self.records_of(party, frame) for party in self._top.means}
         given = [found.ids for found in records.values() if found is not None]
         if not given:
             raise DataError("no party holds any of the records", where="frame", remedy="give the parties' columns")
@@ -192,7 +203,8 @@ class VerticalModel:
                 uploads[party] = bottom.upload(found.take(found.ids.get_indexer(ids[held[party]])))
         return ids, uploads, held
 
-    def _records(self, party: str, frame: Frames) -> Records | None:
+    def records_of(self, party: str, frame: Frames) -> Records | None:
+        """Return what `party` holds of `frame`: the columns its bottom model was trained with; None if nothing."""
         if isinstance(frame, str | Path):
             frame = read_table(Path(frame))
         one = frame.get(party) if isinstance(frame, Mapping) else frame

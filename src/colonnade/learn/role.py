@@ -86,7 +86,7 @@ class Role(ABC):
             if self.end_epoch(epoch):
                 break
         if self.task.patience is not None:
-            self.load_state(self.checkpoints.load_best())
+            self._return_to_best()
         if self.bottom:
             self.seat.defense.finish(self.bottom.network, self.bottom.features[self._trained_on])
         return self.close()
@@ -159,6 +159,12 @@ class Role(ABC):
         self._trained_on = torch.from_numpy(trained_on)
         seat.defense.prepare(self.bottom.network, self.bottom.features[self._trained_on])
         self._part = BottomPart(self.bottom.network, preparation, seat.defense, recipe)
+
+    def _return_to_best(self) -> None:
+        """Take back the weights of the best epoch, but not its noise: noise that was sent twice can be taken off."""
+        stream = self.seat.defense.generator.get_state()
+        self.load_state(self.checkpoints.load_best())
+        self.seat.defense.generator.set_state(stream)
 
     def private_seed(self, purpose: str) -> int:
         """Return this party's own seed for one purpose."""

@@ -83,7 +83,7 @@ def train(
                 split=federation.split if party == agreed.active else None,
             )
             roles[party] = partial(_live, agreement=agreed, seat=seat, progress=bar, curious=curious)
-        return VerticalModel(agreed, run_together(roles, agreed.run))
+        return VerticalModel(agreed, run_together(roles, agreed.run), federation)
 
 
 def _live(channel: Channel, agreement: Agreement, seat: Seat, progress: Progress, curious: Curious | None) -> Part:
@@ -139,7 +139,12 @@ def _defenses(choice: DefenseChoice, agreed: Agreement) -> dict[str, Defense]:
     else:
         # What the active party computes from its own columns does not leave it.
         chosen = dict.fromkeys(agreed.passive, choice)
-    return {party: _one_defense(chosen.get(party, "none")) for party in agreed.parties}
+    made = {party: _one_defense(chosen.get(party, "none")) for party in agreed.parties}
+    for party in agreed.passive:
+        if made[party].needs_labels:
+            what = f"'{made[party].name}' needs labels, which a passive party does not have"
+            raise ConfigError(what, where=party, remedy="choose another defense")
+    return made
 
 
 def _one_defense(choice: DefenseChoice) -> Defense:

@@ -6,6 +6,9 @@ import numpy as np
 import numpy.typing as npt
 
 from colonnade.measure.reconstruct import Floats, squared_error
+from colonnade.measure.structure import ssim
+
+__all__ = ["mse", "psnr", "ssim"]
 
 
 def mse(guesses: npt.ArrayLike, images: npt.ArrayLike) -> Floats:

@@ -12,7 +12,9 @@ import numpy.typing as npt
 import pandas as pd
 from sklearn.base import BaseEstimator
 from sklearn.utils import check_random_state
+from sklearn.utils.validation import validate_data
 
+from colonnade.data.partition import evenly
 from colonnade.errors import ColonnadeError, ConfigError, DataError, nearest
 
 Column = str | int
@@ -33,6 +35,13 @@ def refused_as_value_error() -> Iterator[None]:
         raise EstimatorError(error.what, where=error.where, remedy=error.remedy) from error
 
 
+def checked(estimator: BaseEstimator, X: Any, *, reset: bool = True, **checks: Any) -> pd.DataFrame:
+    """Return `X` as `named` does; an array goes through scikit-learn's `checks`, a frame is checked where prepared."""
+    if isinstance(X, pd.DataFrame):
+        checks = {"skip_check_array": True}
+    return named(estimator, validate_data(estimator, X, reset=reset, **checks))
+
+
 def named(estimator: BaseEstimator, X: pd.DataFrame | npt.NDArray[Any]) -> pd.DataFrame:
     """Return a frame with named columns and numbered rows: the index of `X` is no id, it may repeat."""
     names = list(getattr(estimator, "feature_names_in_", [f"x{number}" for number in range(X.shape[1])]))
@@ -41,8 +50,10 @@ def named(estimator: BaseEstimator, X: pd.DataFrame | npt.NDArray[Any]) -> pd.Da
     return pd.DataFrame(X, columns=names)
 
 
-def dealt(parties: Parties, columns: list[str]) -> dict[str, list[str]]:
-    """Return the names of each party's columns."""
+def dealt(parties: Parties | None, columns: list[str], usual: Sequence[str]) -> dict[str, list[str]]:
+    """Return the names of each party's columns; without `parties`, the `usual` ones share them evenly."""
+    if parties is None:
+        return evenly(columns, usual)
     if not isinstance(parties, Mapping) or not all(isinstance(party, str) for party in parties):
         raise ConfigError("give the name of each party with its columns", where="parties", remedy="{'lab': [0, 1]}")
     return {party: _names(party, held, columns) for party, held in parties.items()}

@@ -10,9 +10,7 @@ import numpy.typing as npt
 import pandas as pd
 from sklearn.base import BaseEstimator
 from sklearn.utils import Tags
-from sklearn.utils.validation import validate_data
 
-from colonnade.data.partition import evenly
 from colonnade.discover.discover import discover
 from colonnade.discover.graph import CausalGraph
 from colonnade.discover.knowledge import Stated
@@ -20,7 +18,7 @@ from colonnade.errors import ConfigError, DataError, nearest
 from colonnade.federation.discovery import DiscoverySettings
 from colonnade.federation.federation import Federation
 from colonnade.federation.knowledge import VariableKind
-from colonnade.sklearn.columns import Parties, RandomState, dealt, named, refused_as_value_error, seed_of
+from colonnade.sklearn.columns import Parties, RandomState, checked, dealt, refused_as_value_error, seed_of
 
 
 class VerticalCausalDiscovery(BaseEstimator):  # type: ignore[misc]
@@ -91,12 +89,8 @@ class VerticalCausalDiscovery(BaseEstimator):  # type: ignore[misc]
         """Find the graph over the columns of `X`; `y` is ignored: give a label as a column, it is a variable too."""
         with refused_as_value_error():
             frame = self._records(X)
-            settings = _checked(self.settings)
-            parties = (
-                evenly(list(frame.columns), ["first", "second"])
-                if self.parties is None
-                else dealt(self.parties, list(frame.columns))
-            )
+            settings = _known(self.settings)
+            parties = dealt(self.parties, list(frame.columns), ["first", "second"])
             graph = discover(
                 Federation.from_frame(frame, parties),
                 self.secure,
@@ -118,18 +112,15 @@ class VerticalCausalDiscovery(BaseEstimator):  # type: ignore[misc]
         return isinstance(self.settings, Mapping) and self.settings.get("missing") == "impute"
 
     def _records(self, X: Any) -> pd.DataFrame:
-        if not isinstance(X, pd.DataFrame):
-            finite = "allow-nan" if self._imputes else True
-            X = validate_data(self, X, ensure_all_finite=finite, ensure_min_samples=2, ensure_min_features=2)
-            return named(self, X)
-        validate_data(self, X, skip_check_array=True)
-        if len(X.columns) < 2:
-            what = f"a graph needs two columns, and X has {len(X.columns)} feature(s)"
+        finite = "allow-nan" if self._imputes else True
+        frame = checked(self, X, ensure_all_finite=finite, ensure_min_samples=2, ensure_min_features=2)
+        if len(frame.columns) < 2:
+            what = f"a graph needs two columns, and X has {len(frame.columns)} feature(s)"
             raise DataError(what, where="X", remedy="give all columns that may cause each other")
-        return named(self, X)
+        return frame
 
 
-def _checked(settings: Mapping[str, Any] | None) -> dict[str, Any]:
+def _known(settings: Mapping[str, Any] | None) -> dict[str, Any]:
     known = set(DiscoverySettings.model_fields) - {"secure"}
     for name in settings or {}:
         if name not in known:

@@ -15,12 +15,11 @@ from sklearn.utils import Tags
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, check_X_y, validate_data
 
-from colonnade.data.partition import evenly
 from colonnade.errors import DataError
 from colonnade.federation.federation import Federation
 from colonnade.learn.model import Prediction, VerticalModel
 from colonnade.learn.train import train
-from colonnade.sklearn.columns import Parties, RandomState, dealt, named, refused_as_value_error, seed_of
+from colonnade.sklearn.columns import Parties, RandomState, checked, dealt, named, refused_as_value_error, seed_of
 
 VALIDATION_SHARE = 0.1
 """The share of the records that `patience` watches; without patience all records are trained on."""
@@ -96,11 +95,7 @@ class _VerticalEstimator(BaseEstimator):  # type: ignore[misc]
     def _answer(self, X: Any) -> Prediction:
         check_is_fitted(self)
         with refused_as_value_error():
-            if isinstance(X, pd.DataFrame):
-                validate_data(self, X, skip_check_array=True, reset=False)
-            else:
-                X = validate_data(self, X, ensure_all_finite="allow-nan", reset=False)
-            return self.model_.predict(named(self, X))
+            return self.model_.predict(checked(self, X, ensure_all_finite="allow-nan", reset=False))
 
 
 class VerticalClassifier(ClassifierMixin, _VerticalEstimator):  # type: ignore[misc]
@@ -196,10 +191,9 @@ class VerticalRegressor(RegressorMixin, _VerticalEstimator):  # type: ignore[mis
 
 def _dealt(parties: Parties | None, columns: list[str]) -> dict[str, list[str]]:
     """Return the names of each party's columns, the active party first."""
-    if parties is not None:
-        return dealt(parties, columns)
-    # A single column has to be at the passive party: the active one does without.
-    return evenly(columns, ["active", "passive"]) if len(columns) > 1 else {"active": [], "passive": columns}
+    if parties is None and len(columns) == 1:
+        return {"active": [], "passive": columns}  # the active party does without columns, a passive one cannot
+    return dealt(parties, columns, ["active", "passive"])
 
 
 def _parts(target: npt.NDArray[Any], patience: int | None, *, stratify: bool, seed: int) -> npt.NDArray[np.str_]:

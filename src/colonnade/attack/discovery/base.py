@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from typing import Any, ClassVar, Literal
 
@@ -32,7 +33,7 @@ class Guess:
     match: Match = "claimed"
 
 
-class DiscoveryAttack:
+class DiscoveryAttack(ABC):
     """Turns what curious roles of a discovery saw into a guess of the victims' columns.
 
     It draws randomness from `self.random` alone.
@@ -49,9 +50,9 @@ class DiscoveryAttack:
         """Give the attack its own random stream."""
         self.random = np.random.default_rng(seed)
 
+    @abstractmethod
     def guess(self, evidence: DiscoveryEvidence) -> Guess:
         """Return a guess of every foreign column; DataError where the evidence does not suffice."""
-        raise NotImplementedError
 
 
 DISCOVERY_ATTACKS: Registry[type[DiscoveryAttack]] = Registry("discovery attack", "colonnade.discovery_attacks")
@@ -64,4 +65,4 @@ def make_discovery_attack(chosen: str | DiscoveryAttack, **parameters: Any) -> D
     >>> make_discovery_attack("ica").strength
     'published'
     """
-    return make(DISCOVERY_ATTACKS, DiscoveryAttack, chosen, parameters)
+    return make(DISCOVERY_ATTACKS, DiscoveryAttack, chosen, parameters)  # type: ignore[type-abstract]

@@ -11,6 +11,7 @@ from typing import Any, Protocol
 
 from colonnade.bench.causal.peers import Schedule, peer_files, run_peer
 from colonnade.bench.causal.sets import CausalSet
+from colonnade.errors import DataError, RunError
 from colonnade.measure.graph import empty_graph_scores, graph_scores, random_graph_scores
 
 Scores = dict[str, Any]
@@ -70,7 +71,10 @@ class Colonnade:
 
         started = time.perf_counter()
         settings = {"standardise": data.standardised, **self.settings}
-        graph = discover(data.federation(), secure=bool(self.secure), seed=seed, progress=False, **settings)
+        try:
+            graph = discover(data.federation(), secure=bool(self.secure), seed=seed, progress=False, **settings)
+        except DataError as error:  # strengths without bound: one row less, and the table goes on
+            raise RunError(f"no graph was found, {error}") from error
         seconds = time.perf_counter() - started
         found = graph.adjacency.loc[list(data.frame.columns), list(data.frame.columns)].to_numpy() != 0
         scores = {} if data.truth is None else graph_scores(found, data.truth, data.party_of)
@@ -79,18 +83,7 @@ class Colonnade:
     def files(self) -> list[Path]:
         """Everything that decides a number of ours; who talks to whom, and over what, does not."""
         package = Path(str(files("colonnade")))
-        parts = [
-            "coordinator",
-            "decoders",
-            "exchange",
-            "likelihoods",
-            "party",
-            "secure_exchange",
-            "timetable",
-            "validator",
-            "variables",
-        ]
-        own = [package / "discover" / f"{part}.py" for part in parts]
+        own = [package / "discover" / f"{part}.py" for part in _DECIDING]
         return [*own, package / "federation" / "discovery.py", *sorted((package / "secure").glob("*.py"))]
 
 
@@ -115,17 +108,12 @@ class Peer:
 
 
 @dataclass(frozen=True)
-class RandomGraph:
-    """The mean of 100 random graphs with the true number of edges."""
+class _Blind:
+    """A graph that is drawn without a look at the records."""
 
-    name: str = "random"
+    name: str
     secure: bool | None = None
     seeded: bool = False
-
-    def score(self, data: CausalSet, seed: int) -> Scores:
-        """Look at no record."""
-        assert data.truth is not None
-        return dict(random_graph_scores(data.truth, int(data.truth.sum()), seed, party=data.party_of))
 
     def files(self) -> list[Path]:
         """Nothing to watch."""
@@ -133,18 +121,24 @@ class RandomGraph:
 
 
 @dataclass(frozen=True)
-class EmptyGraph:
+class RandomGraph(_Blind):
+    """The mean of 100 random graphs with the true number of edges."""
+
+    name: str = "random"
+
+    def score(self, data: CausalSet, seed: int) -> Scores:
+        """Look at no record."""
+        assert data.truth is not None
+        return dict(random_graph_scores(data.truth, int(data.truth.sum()), seed, party=data.party_of))
+
+
+@dataclass(frozen=True)
+class EmptyGraph(_Blind):
     """No edge at all."""
 
     name: str = "empty"
-    secure: bool | None = None
-    seeded: bool = False
 
     def score(self, data: CausalSet, seed: int) -> Scores:
         """Look at no record."""
         assert data.truth is not None
         return dict(empty_graph_scores(data.truth, data.party_of))
-
-    def files(self) -> list[Path]:
-        """Nothing to watch."""
-        return []

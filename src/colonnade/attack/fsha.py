@@ -1,0 +1,117 @@
+"""FSHA: a malicious active party hijacks the feature space, knowing neither labels nor architecture."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, ClassVar
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+from colonnade.attack.evidence import Knowledge
+from colonnade.attack.registry import ATTACKS
+from colonnade.attack.shadow import Shadowing, step_down
+from colonnade.nets.adversarial import build_critic, build_pilot
+from colonnade.nets.shapes import Shape
+from colonnade.strength import number
+
+
+@ATTACKS.register("fsha")
+class Fsha(Shadowing):
+    """FSHA: malicious; a Wasserstein critic drives the victims' uploads into the feature space of the attacker's pilot.
+
+    A pilot per victim and one decoder learn to reproduce unlabelled auxiliary records; a critic per victim learns to
+    tell victim's uploads from pilot's, and the victim gets the gradient that lowers what the critic says of it. The
+    task's gradient is not sent, so utility must be measured on an honest run.
+
+    Args:
+        preset: `smoke`, `default` or `paper`; fills what is left at None.
+        decoder_width: channels of the decoder, or hidden units where records are no images.
+        critic_width: channels of the critic (published: 256).
+        learning_rate: of the critics' Adam (published: 1e-4).
+        pilot_rate: of the pilots' and the decoder's Adam (published: 1e-5, over 10,000 batches).
+        penalty: weight of the gradient penalty (published: 500).
+        adaptive: pass the pilots' outputs through the public operator of the victims' defense.
+        mixed: compute in bfloat16 where the device gains from it.
+    """
+
+    name: ClassVar[str] = "fsha"
+    knowledge: ClassVar[frozenset[Knowledge]] = frozenset(
+        {Knowledge.UPLOADS, Knowledge.AUXILIARY_RECORDS, Knowledge.GRADIENTS_CONTROL}
+    )
+    presets: ClassVar[Mapping[str, Mapping[str, Any]]] = {
+        "smoke": {"decoder_width": 16, "critic_width": 32, "critic_steps": 1, "learning_rate": 1e-3, "pilot_rate": 1e-3},
+        "default": {"decoder_width": 64, "critic_width": 128, "critic_steps": 1, "learning_rate": 1e-4, "pilot_rate": 1e-4},
+        "paper": {"decoder_width": 64, "critic_width": 256, "critic_steps": 1, "learning_rate": 1e-4, "pilot_rate": 1e-5},
+    }
+    critic_width: int
+    critic_steps: int
+    learning_rate: float
+    pilot_rate: float
+
+    def __init__(
+        self,
+        preset: str = "default",
+        decoder_width: int | None = None,
+        critic_width: int | None = None,
+        critic_steps: int | None = None,
+        learning_rate: float | None = None,
+        pilot_rate: float | None = None,
+        penalty: float = 500.0,
+        adaptive: bool = False,
+        mixed: bool = False,
+    ) -> None:
+        given = {"decoder_width": decoder_width, "critic_width": critic_width, "critic_steps": critic_steps, "learning_rate": learning_rate, "pilot_rate": pilot_rate}
+        super().__init__(preset, given, adaptive=adaptive, mixed=mixed)
+        self.penalty = number("fsha.penalty", penalty, at_least=0)
+
+    def make_shadow(self, victim: str, upload_shape: Shape, seed: int) -> nn.Module:
+        """Return a pilot: a network of the attacker's own from the victim's records to uploads of its shape."""
+        return build_pilot(self.evidence[victim].input_shape, upload_shape, linear=True, seed=seed)
+
+    def set_up(self) -> None:
+        """Build the critics and the optimisers."""
+        self.critics = nn.ModuleList(
+            build_critic(shape, width=self.critic_width, seed=self.new_seed()) for shape in self._uploads.shapes
+        ).to(self.device)
+        self._spot = self.adam(self.critics.parameters(), self.learning_rate)
+        learners = [*self.shadows.parameters(), *self.decoder.parameters()]
+        self._reproduce = self.adam(learners, self.pilot_rate)
+
+    def see(self, step: int, uploads: list[Tensor], labels: Tensor) -> list[Tensor]:
+        """Return gradients that lower the critics' verdicts on the uploads; teach pilots, decoder and critics."""
+        whole = self.auxiliary[self.draw(len(labels))]
+        piloted = self.imitate(whole)
+        step_down(self._reproduce, functional.mse_loss(self.decode(piloted), whole))
+        for _ in range(self.critic_steps):
+            triples = zip(self.critics, uploads, piloted, strict=True)
+            losses = [self._critic_loss(critic, upload, pilot.detach()) for critic, upload, pilot in triples]
+            step_down(self._spot, torch.stack(losses).sum())
+        return [self._way_down(critic, upload) for critic, upload in zip(self.critics, uploads, strict=True)]
+
+    def _way_down(self, critic: nn.Module, upload: Tensor) -> Tensor:
+        """Return the gradient of the critic's mean verdict on a victim's uploads."""
+        leaf = upload.clone().requires_grad_()
+        return torch.autograd.grad(self._judge(critic, leaf).mean(), leaf)[0]
+
+    def _critic_loss(self, critic: nn.Module, upload: Tensor, pilot: Tensor) -> Tensor:
+        apart = self._judge(critic, pilot).mean() - self._judge(critic, upload).mean()
+        return apart + self.penalty * self._gradient_penalty(critic, upload, pilot)
+
+    def _gradient_penalty(self, critic: nn.Module, upload: Tensor, pilot: Tensor) -> Tensor:
+        """Return how far the critic's slope between the two is from one; over the spatial axes of a map, as published.
+
+        Computed in full precision: it is differentiated twice.
+        """
+        share = torch.rand(len(upload), *[1] * (upload.dim() - 1), generator=self.generator).to(self.device)
+        between = torch.lerp(upload, pilot, share).requires_grad_()
+        (slope,) = torch.autograd.grad(critic(between).sum(), between, create_graph=True)
+        squared = slope.square().sum((2, 3) if slope.dim() == 4 else 1)
+        norm = (squared + 1e-12).sqrt()  # the root of zero has no finite slope
+        return (norm - 1).square().mean()
+
+    def _judge(self, critic: nn.Module, uploads: Tensor) -> Tensor:
+        with self.precision():
+            verdict: Tensor = critic(uploads)
+        return verdict.float()

@@ -1,0 +1,338 @@
+"""What all insiders share: a shadow of each victim's bottom, and one decoder for all victims together."""
+
+from __future__ import annotations
+
+import copy
+import inspect
+import math
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any, ClassVar
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+from colonnade.attack.evidence import Knowledge
+from colonnade.attack.insider import Insider
+from colonnade.errors import ConfigError, DataError, nearest
+from colonnade.learn.optimize import precision
+from colonnade.nets.adversarial import Pilot
+from colonnade.nets.decoder import build_decoder
+from colonnade.nets.shapes import Shape
+from colonnade.strength import number
+
+FEWEST_RECORDS = 20
+CHUNK = 1024
+
+
+class SideBySide:
+    """Lays what belongs to several parties side by side, and cuts it apart again.
+
+    Strips of an image, and feature maps of one height, lie along the width; anything else is flattened first.
+
+    >>> strips = SideBySide([(3, 32, 16), (3, 32, 10)])
+    >>> strips.shape, [tuple(part.shape) for part in strips.cut(torch.zeros(5, 3, 32, 26))]
+    ((3, 32, 26), [(5, 3, 32, 16), (5, 3, 32, 10)])
+    """
+
+    def __init__(self, shapes: Sequence[Shape]) -> None:
+        self.shapes = [tuple(shape) for shape in shapes]
+        self.by_width = all(len(shape) == 3 for shape in self.shapes) and len({s[:2] for s in self.shapes}) == 1
+        self._lengths = [shape[2] if self.by_width else math.prod(shape) for shape in self.shapes]
+        total = sum(self._lengths)
+        self.shape: Shape = (*self.shapes[0][:2], total) if self.by_width else (total,)
+
+    def join(self, parts: Sequence[Tensor]) -> Tensor:
+        """Return one tensor of all parties' parts."""
+        return torch.cat(list(parts), dim=-1) if self.by_width else torch.cat([p.flatten(1) for p in parts], dim=1)
+
+    def cut(self, whole: Tensor) -> list[Tensor]:
+        """Return each party's part of what `join` made."""
+        parts = torch.split(whole, self._lengths, dim=-1)
+        return [part.reshape(len(part), *shape) for part, shape in zip(parts, self.shapes, strict=True)]
+
+
+class Shadowing(Insider):
+    """An insider that imitates its victims: what it can't see of them, it learns from shadows of its own.
+
+    An attack of this kind writes `set_up` (its own networks), `see` (one batch) and, if it must, `finish`.
+    Shadows are made from the victims' architecture where that is known.
+
+    Attributes:
+        victims: the attacked parties, in the order in which the top model joins them.
+        shadows: one network per victim, from its records to its uploads.
+        decoder: from all victims' uploads, side by side, to the whole record less the mean record.
+        auxiliary: all auxiliary records, whole, on the device.
+        auxiliary_labels: their classes, where the attack knows labels.
+        top: the top model that is being trained.
+        outputs: how many classes it tells apart.
+        decoder_width: channels or hidden units of the decoder.
+    """
+
+    needs_top: ClassVar[bool] = False
+    """Whether shadows' uploads go through the top model: then every party that uploads must have one."""
+    presets: ClassVar[Mapping[str, Mapping[str, Any]]]
+    """What arguments left at None stand for: `smoke` shows that it runs, `default` is ours, `paper` the published."""
+
+    decoder_width: int
+
+    def __init__(
+        self, preset: str, given: Mapping[str, float | None], *, adaptive: bool, mixed: bool, batch_size: int = 128
+    ) -> None:
+        """Take the arguments that all insiders share.
+
+        Args:
+            preset: the row of `presets` that fills what is not given.
+            given: arguments that a preset can fill, by name; each becomes an attribute.
+            adaptive: pass the shadows' outputs through the public operator of the victims' defense.
+            mixed: compute in bfloat16 where the device gains from it.
+            batch_size: auxiliary records per step outside the run's own batches.
+        """
+        super().__init__()
+        if preset not in self.presets:
+            raise ConfigError(
+                f"unknown preset '{preset}'", where=f"{self.name}.preset", remedy=nearest(preset, self.presets)
+            )
+        self.preset, self.adaptive, self.mixed = preset, adaptive, mixed
+        for argument, value in given.items():
+            usual = self.presets[preset][argument]
+            chosen = usual if value is None else value
+            whole = isinstance(usual, int)
+            setattr(self, argument, number(f"{self.name}.{argument}", chosen, at_least=0, whole=whole))
+        self.batch_size = int(number(f"{self.name}.batch_size", batch_size, at_least=2, whole=True))
+        if adaptive:
+            self.strength = "adaptive"  # type: ignore[misc]
+            self.knowledge = self.knowledge | {Knowledge.DEFENSE_OPERATOR}  # type: ignore[misc]
+
+    # -- the stops of the run ---------------------------------------------------------------------------------------
+
+    def begin(self, top: nn.Module, shapes: Mapping[str, tuple[int, ...]], outputs: int) -> None:
+        """Take the auxiliary records to the device, and build shadows and decoder for uploads of these shapes."""
+        self.top, self.outputs = top, outputs
+        self.victims = [party for party in shapes if party in self.evidence]
+        self._check_victims(shapes)
+        self._uploads = SideBySide([shapes[victim] for victim in self.victims])
+        self._records = SideBySide([self.evidence[victim].input_shape for victim in self.victims])
+        self._take_auxiliary()
+        self.shadows = nn.ModuleList(
+            self.make_shadow(victim, shapes[victim], self.new_seed()) for victim in self.victims
+        ).to(self.device)
+        self.decoder = self.make_decoder(self._uploads.shape, self._records.shape, self.new_seed()).to(self.device)
+        self._began = False
+        self.set_up()
+
+    def watch(
+        self, step: int, uploads: Mapping[str, Tensor], labels: Tensor, honest: Mapping[str, Tensor]
+    ) -> Mapping[str, Tensor]:
+        """See one batch; return the honest gradients unless `see` has others."""
+        seen = [uploads[victim].detach().to(self.device) for victim in self.victims]
+        for victim, upload in zip(self.victims, seen, strict=True):
+            if len(upload) != len(labels):
+                raise ConfigError(
+                    f"holds {len(upload)} of {len(labels)} records of a batch, and this attack needs them all",
+                    where=f"{victim}, attack '{self.name}'",
+                    remedy="align with missing='drop'",
+                )
+        if not self._began:
+            self._began = True
+            self.calibrate(seen)
+        answers = self.see(step, seen, labels.to(self.device))
+        if answers is None:
+            return honest
+        sent = zip(self.victims, answers, strict=True)
+        return {**honest, **{victim: answer.to(honest[victim]) for victim, answer in sent}}
+
+    @torch.no_grad()
+    def reconstruct_all(self, uploads: Mapping[str, Tensor], labels: Tensor | None = None) -> dict[str, Tensor]:
+        """Return the decoder's guesses, within the range of the auxiliary records, on the CPU."""
+        if not hasattr(self, "decoder"):
+            remedy = "train with curious= this attack first"
+            raise ConfigError("it has seen no training", where=f"attack '{self.name}'", remedy=remedy)
+        was_training = self.decoder.training
+        self.decoder.eval()
+        guesses = []
+        for start in range(0, len(uploads[self.victims[0]]), CHUNK):
+            rows = slice(start, start + CHUNK)
+            known = None if labels is None else labels[rows].to(self.device)
+            seen = [uploads[victim][rows].to(self.device).float() for victim in self.victims]
+            guesses.append(self.guess(seen, known).cpu())
+        self.decoder.train(was_training)
+        parts = zip(self.victims, self.strips(torch.cat(guesses)), self._ranges, strict=True)
+        return {victim: part.clamp(*ends) for victim, part, ends in parts}
+
+    def describe(self) -> dict[str, Any]:
+        """Return the name, the strength, the knowledge and every argument."""
+        return {**super().describe(), **{name: getattr(self, name) for name in inspect.signature(type(self)).parameters}}
+
+    # -- what an attack writes ----------------------------------------------------------------------------------------
+
+    def set_up(self) -> None:
+        """Build the attack's further networks and optimisers; learn what can be learned before the run."""
+        raise NotImplementedError
+
+    def see(self, step: int, uploads: list[Tensor], labels: Tensor) -> list[Tensor] | None:
+        """Learn from one batch; return the gradient to send to each victim, or None to send the honest ones."""
+        raise NotImplementedError
+
+    def make_shadow(self, victim: str, upload_shape: Shape, seed: int) -> nn.Module:
+        """Return an untrained shadow of the victim's bottom."""
+        return self.evidence[victim].bottom_factory(seed)
+
+    def make_decoder(self, upload_shape: Shape, record_shape: Shape, seed: int) -> nn.Module:
+        """Return an untrained decoder from all uploads to the whole record."""
+        return build_decoder(upload_shape, record_shape, width=self.decoder_width, seed=seed)
+
+    def guess(self, uploads: list[Tensor], labels: Tensor | None) -> Tensor:
+        """Return the whole records that the uploads come from."""
+        return self.decode(uploads)
+
+    # -- what attacks are built from ----------------------------------------------------------------------------------
+
+    def new_seed(self) -> int:
+        """Return a seed for one network."""
+        return int(torch.randint(2**62, (), generator=self.generator))
+
+    def draw(self, count: int) -> Tensor:
+        """Return the rows of so many random auxiliary records."""
+        return torch.randint(len(self.auxiliary), (count,), generator=self.generator).to(self.device)
+
+    def strips(self, whole: Tensor) -> list[Tensor]:
+        """Return each victim's part of whole records."""
+        return self._records.cut(whole)
+
+    def imitate(self, whole: Tensor) -> list[Tensor]:
+        """Return what the shadows make of whole records; behind the defense's operator if the attack is adaptive."""
+        with self.precision():
+            made = [shadow(strip) for shadow, strip in zip(self.shadows, self.strips(whole), strict=True)]
+        made = [upload.float() for upload in made]
+        if not self.adaptive:
+            return made
+        operators = [self.evidence[victim].defense_operator for victim in self.victims]
+        return [operate(upload) for operate, upload in zip(operators, made, strict=True)]
+
+    def calibrate(self, uploads: list[Tensor]) -> None:
+        """Let pilots take after the first uploads that are seen; shadows of a known architecture need no such help."""
+        strips = self.strips(self.auxiliary[self.draw(self.batch_size)])
+        for shadow, upload, strip in zip(self.shadows, uploads, strips, strict=True):
+            if isinstance(shadow, Pilot):
+                shadow.take_after(upload, strip)
+
+    def decode(self, uploads: list[Tensor], labels: Tensor | None = None) -> Tensor:
+        """Return the decoder's guess of the whole records; `labels` are for a decoder that is told the class."""
+        joined = self._uploads.join(uploads)
+        with self.precision():
+            difference = self.decoder(joined) if labels is None else self.decoder(joined, labels)
+        guess: Tensor = self._mean + difference.float()
+        return guess
+
+    def ask_top(self, uploads: list[Tensor]) -> Tensor:
+        """Return what the top model says to uploads, as it would in prediction: watching must not change it.
+
+        In training mode its batch normalisation would remember the shadows' uploads, and the run would no longer be
+        the one that is watched.
+        """
+        place = next(self.top.parameters()).device
+        with in_prediction(self.top), self.precision():
+            outputs = self.top([upload.to(place) for upload in uploads])
+        answer: Tensor = outputs.float().to(self.device)
+        return answer
+
+    def learn_to_decode(self, epochs: int, optimizer: torch.optim.Optimizer, *, augment: bool = False) -> None:
+        """Pass `epochs` times over the auxiliary records; keep the shadows and the decoder of the best epoch.
+
+        The best is the one that guesses held-back records best. What `optimizer` holds moves, the rest stays.
+        """
+        learners = nn.ModuleList([self.shadows, self.decoder])
+        order = torch.randperm(len(self.auxiliary), generator=self.generator)
+        held_back, train = (rows.to(self.device) for rows in order.tensor_split([max(len(order) // 10, 1)]))
+        best_error, best = math.inf, copy.deepcopy(learners.state_dict())
+        for _ in range(epochs):
+            shuffled = train[torch.randperm(len(train), generator=self.generator).to(self.device)]
+            for rows in torch.split(shuffled, self.batch_size):
+                if len(rows) > 1:  # batch normalisation can't take a single record
+                    whole = self.augmented(self.auxiliary[rows]) if augment else self.auxiliary[rows]
+                    step_down(optimizer, self.decoding_error(whole))
+            error = self._held_back_error(learners, held_back)
+            if error < best_error:
+                best_error, best = error, copy.deepcopy(learners.state_dict())
+        learners.load_state_dict(best)
+
+    def decoding_error(self, whole: Tensor) -> Tensor:
+        """Return the mean squared error of guessing auxiliary records from their shadows' uploads."""
+        return functional.mse_loss(self.decode(self.imitate(whole)), whole)
+
+    def augmented(self, whole: Tensor) -> Tensor:
+        """Return whole images shifted by up to an eighth of their width and half of them mirrored, drawn afresh."""
+        if len(self._records.shape) != 3:
+            raise ConfigError("only images can be augmented", where=f"attack '{self.name}'", remedy="augment=False")
+        count, (_, height, width) = len(whole), self._records.shape
+        border = width // 8
+        shifts = torch.randint(2 * border + 1, (2, count), generator=self.generator).to(self.device)
+        mirrored = (torch.rand((count, 1, 1, 1), generator=self.generator) < 0.5).to(self.device)
+        padded = functional.pad(whole, [border] * 4)
+        windows = padded.unfold(2, height, 1).unfold(3, width, 1)
+        shifted = windows[torch.arange(count, device=self.device), :, shifts[0], shifts[1]]
+        return torch.where(mirrored, shifted.flip(-1), shifted)
+
+    def adam(self, parameters: Iterable[nn.Parameter], learning_rate: float) -> torch.optim.Adam:
+        """Return an optimiser for some of the attack's networks."""
+        return torch.optim.Adam(list(parameters), lr=learning_rate, fused=True)
+
+    def precision(self) -> Any:
+        """Return the context to compute networks in."""
+        return precision(self.device, self.mixed)
+
+    # -- beginnings -----------------------------------------------------------------------------------------------
+
+    def _check_victims(self, shapes: Mapping[str, tuple[int, ...]]) -> None:
+        missing = [party for party in shapes if party not in self.evidence]
+        if not self.victims or (self.needs_top and missing):
+            remedy = "give evidence about every party that uploads"
+            raise ConfigError(f"nothing is known of '{missing[0]}'", where=f"attack '{self.name}'", remedy=remedy)
+        if Knowledge.AUXILIARY_LABELS in self.knowledge and self.outputs < 2:
+            remedy = "use it on a classification, or choose fsha"
+            raise ConfigError("it needs classes, and the label is a quantity", where=f"attack '{self.name}'", remedy=remedy)
+
+    def _take_auxiliary(self) -> None:
+        given = [self.evidence[victim].auxiliary_records.float() for victim in self.victims]
+        counts = {len(records) for records in given}
+        if Knowledge.AUXILIARY_LABELS in self.knowledge:
+            self.auxiliary_labels = self.evidence[self.victims[0]].auxiliary_labels.long().to(self.device)
+            counts.add(len(self.auxiliary_labels))
+        if len(counts) > 1 or min(counts) < FEWEST_RECORDS:
+            raise DataError(
+                f"auxiliary records and labels of lengths {sorted(counts)} can't train shadows",
+                where=f"attack '{self.name}'",
+                remedy=f"give the same people's records of all victims, at least {FEWEST_RECORDS}",
+            )
+        self.auxiliary = self._records.join([records.to(self.device) for records in given])
+        self._mean = self.auxiliary.mean(0)
+        self._ranges = [(records.min().item(), records.max().item()) for records in given]
+
+    @torch.no_grad()
+    def _held_back_error(self, learners: nn.Module, rows: Tensor) -> float:
+        with in_prediction(learners):
+            parts = torch.split(rows, CHUNK)
+            errors = [self.decoding_error(self.auxiliary[part]) * len(part) for part in parts]
+        return float(sum(errors) / len(rows))
+
+
+@contextmanager
+def in_prediction(network: nn.Module) -> Iterator[None]:
+    """Let `network` be in prediction mode for a while, and then every part of it in the mode it was in."""
+    modes = {part: part.training for part in network.modules()}
+    network.eval()
+    try:
+        yield
+    finally:
+        for part, training in modes.items():
+            part.training = training
+
+
+def step_down(optimizer: torch.optim.Optimizer, loss: Tensor) -> None:
+    """Move what `optimizer` holds down the slope of `loss`; other networks in `loss` get no gradient."""
+    parameters = [parameter for group in optimizer.param_groups for parameter in group["params"]]
+    for parameter, gradient in zip(parameters, torch.autograd.grad(loss, parameters, allow_unused=True), strict=True):
+        parameter.grad = gradient
+    optimizer.step()

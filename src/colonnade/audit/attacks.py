@@ -1,0 +1,108 @@
+"""How an attack gets its turn: afterwards on what was uploaded, or inside a training that is repeated for it."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Iterable, Mapping
+from typing import Any, TypeVar
+
+from torch import Tensor
+
+from colonnade.attack import Attack, Insider, Knowledge, make_attack, run_attack
+from colonnade.attack.evidence import Evidence
+from colonnade.audit.evidence import before_training, draw_noise_from, uploads_of
+from colonnade.audit.held_out import HeldOut
+from colonnade.errors import ConfigError
+from colonnade.federation.federation import Federation
+from colonnade.learn.model import VerticalModel
+from colonnade.learn.part import BottomPart
+from colonnade.learn.train import train
+
+AttackChoice = str | Attack | Mapping[str, Any]
+"""A name, `{"name": ..., parameters...}`, or an attack."""
+
+A = TypeVar("A", bound=Attack)
+
+
+def chosen_attacks(choices: AttackChoice | Iterable[AttackChoice]) -> list[Attack]:
+    """Return the attacks that were chosen, all made before any of them runs."""
+    listed = [choices] if isinstance(choices, str | Attack | Mapping) else list(choices)
+    if not listed:
+        raise ConfigError("no attack was chosen", where="attacks", remedy="co.attacks() lists them")
+    return [_made(choice) for choice in listed]
+
+
+def bottom_of(model: VerticalModel, party: str) -> BottomPart:
+    """Return the bottom part of an audited party."""
+    bottom = model.parts[party].bottom
+    assert bottom is not None, "audited parties have a bottom model"
+    return bottom
+
+
+def attack_afterwards(attack: Attack, evidence: Mapping[str, Evidence], seed: int, device: str) -> dict[str, Tensor]:
+    """Return the guesses for every party's targets of an attack that works on what was uploaded."""
+    return {party: run_attack(fresh(attack, seed, device), held).cpu() for party, held in evidence.items()}
+
+
+def attack_inside(
+    insider: Insider,
+    model: VerticalModel,
+    federation: Federation | None,
+    auxiliary: HeldOut,
+    targets: HeldOut,
+    *,
+    seed: int,
+    device: str,
+) -> dict[str, Tensor]:
+    """Repeat the training with `insider` as its active party; return its guesses for the targets' uploads.
+
+    Everything else is as it was: federation, task, seed, defenses. The honest model is not touched.
+    """
+    where = f"attack '{insider.name}'"
+    if federation is None or not set(model.agreement.parties) <= set(model.parts):
+        remedy = "audit the whole model with its federation, or choose an attack that comes afterwards"
+        raise ConfigError("it takes part in training, which can't be repeated here", where=where, remedy=remedy)
+    curious, agreement = fresh(insider, seed, device), model.agreement
+    if getattr(insider, "needs_top", False):
+        # Who asks the top model needs an upload of everybody it joins: the active party knows its own.
+        auxiliary, targets = auxiliary.with_own(), targets.with_own()
+    parties = list(auxiliary.records)
+    curious.meet({party: before_training(party, bottom_of(model, party), auxiliary, seed=seed) for party in parties})
+    task = agreement.task
+    if Knowledge.GRADIENTS_CONTROL in insider.knowledge:
+        # The top model learns nothing under such an attack, and who attacks does not stop early for that.
+        task = task.model_copy(update={"patience": None})
+    defenses = {party: part.bottom.defense.describe() for party, part in model.parts.items() if part.bottom}
+    attacked = train(
+        federation, defenses, task=task, seed=agreement.seed, device=device, progress=False, curious=curious
+    )
+    curious.finish()
+    uploads = {party: _uploads(bottom_of(attacked, party), targets, party, seed) for party in parties}
+    labels = targets.labels if Knowledge.LABELS in insider.knowledge else None
+    return {party: guesses.cpu() for party, guesses in curious.reconstruct_all(uploads, labels=labels).items()}
+
+
+def wants_repeats(attack: Attack) -> bool:
+    """Return whether the attack averages several uploads of the same record."""
+    return attack.takes_repeats
+
+
+def fresh(attack: A, seed: int, device: str) -> A:
+    """Return a copy that has learned nothing yet, with a random stream of its own."""
+    own = copy.deepcopy(attack)
+    own.seed(seed, device)
+    return own
+
+
+def _made(choice: AttackChoice) -> Attack:
+    if isinstance(choice, Mapping):
+        if "name" not in choice:
+            raise ConfigError(f"{dict(choice)} names no attack", where="attacks", remedy='give {"name": ...}')
+        parameters = dict(choice)
+        return make_attack(parameters.pop("name"), **parameters)
+    return make_attack(choice)
+
+
+def _uploads(bottom: BottomPart, targets: HeldOut, party: str, seed: int) -> Tensor:
+    draw_noise_from(bottom, seed)
+    return uploads_of(bottom, targets.records[party])

@@ -1,0 +1,109 @@
+"""Where the cells of a matrix are computed: in this process, in several, or on a Ray cluster."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor, as_completed
+from contextlib import AbstractContextManager, contextmanager
+from functools import partial
+from importlib import import_module
+from multiprocessing import get_context
+from typing import Any
+
+from colonnade.errors import ConfigError, nearest
+from colonnade.strength import number
+
+Work = Callable[[Any, Any], Any]
+"""Takes what all jobs share, and a job; a module's function, so that other processes find it by its name."""
+
+Crew = Callable[[Work, Sequence[Any]], Iterator[tuple[int, Any]]]
+"""Does jobs; yields the number and the outcome of each as soon as it is done, in no order."""
+
+Engine = Callable[[Any], AbstractContextManager[Crew]]
+"""Takes what all jobs share, hands it to every process once, and opens a crew."""
+
+ENGINES = ("local", "ray")
+
+
+def make_engine(name: str, *, jobs: int = 1, address: str | None = None, device: str = "cpu") -> Engine:
+    """Return the engine that `name` names.
+
+    Args:
+        name: `local` or `ray`.
+        jobs: processes at once; for Ray the processors of a cluster that is started here.
+        address: of a Ray cluster, as `ray.init` takes it; None starts one on this machine.
+        device: where jobs compute; on `cuda` each of Ray's tasks asks for one GPU.
+    """
+    if name not in ENGINES:
+        raise ConfigError(f"unknown engine '{name}'", where="engine", remedy=nearest(name, ENGINES))
+    number("jobs", jobs, at_least=1, whole=True)
+    if name == "ray":
+        _ray()
+        return partial(ray_crew, address=address, jobs=jobs, gpus=int(device.startswith("cuda")))
+    if address is not None:
+        raise ConfigError("an address is for a cluster", where="address", remedy="choose the engine 'ray'")
+    return partial(local_crew, jobs=jobs)
+
+
+@contextmanager
+def local_crew(shared: Any, jobs: int = 1) -> Iterator[Crew]:
+    """Work on this machine: in `jobs` processes, or in this one where it is one."""
+    if jobs == 1:
+        yield lambda work, todo: ((place, work(shared, job)) for place, job in enumerate(todo))
+        return
+    with ProcessPoolExecutor(jobs, get_context("spawn"), initializer=_remember, initargs=(shared,)) as pool:
+
+        def run(work: Work, todo: Sequence[Any]) -> Iterator[tuple[int, Any]]:
+            places = {pool.submit(_work_here, work, job): place for place, job in enumerate(todo)}
+            yield from ((places[done], done.result()) for done in as_completed(places))
+
+        try:
+            yield run
+        finally:
+            pool.shutdown(cancel_futures=True)  # after an error nobody waits for the rest
+
+
+@contextmanager
+def ray_crew(shared: Any, address: str | None = None, jobs: int | None = None, gpus: float = 0) -> Iterator[Crew]:
+    """Work on a Ray cluster: every job is a task."""
+    ray = _ray()
+    started = not ray.is_initialized()
+    if started:
+        own = {"num_cpus": jobs, "include_dashboard": False} if address is None else {}
+        ray.init(address=address, log_to_driver=False, logging_level=logging.ERROR, **own)
+    try:
+        everywhere = ray.put(shared)  # records travel once, not with every task
+
+        def run(work: Work, todo: Sequence[Any]) -> Iterator[tuple[int, Any]]:
+            task = ray.remote(num_gpus=gpus)(work)
+            places = {task.remote(everywhere, job): place for place, job in enumerate(todo)}
+            waiting = list(places)
+            while waiting:
+                done, waiting = ray.wait(waiting)
+                yield from ((places[one], ray.get(one)) for one in done)
+
+        yield run
+    finally:
+        if started:
+            ray.shutdown()
+
+
+def _ray() -> Any:
+    try:
+        return import_module("ray")
+    except ModuleNotFoundError as error:
+        remedy = "pip install 'colonnade[ray]', or choose the engine 'local'"
+        raise ConfigError("Ray is not installed", where="engine", remedy=remedy) from error
+
+
+_held: list[Any] = []
+"""What this process was handed when it was started for a pool."""
+
+
+def _remember(shared: Any) -> None:
+    _held[:] = [shared]
+
+
+def _work_here(work: Work, job: Any) -> Any:
+    return work(_held[0], job)

@@ -1,0 +1,121 @@
+"""Everything that could be granted to an attack on one party, made from the audited model itself."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable, Iterable, Mapping
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from colonnade.attack.evidence import Evidence, Knowledge
+from colonnade.audit.held_out import HeldOut
+from colonnade.data.records import Records
+from colonnade.defend import make_defense
+from colonnade.defend.base import Defense
+from colonnade.learn.model import VerticalModel
+from colonnade.learn.part import BottomPart, Part
+from colonnade.nets import build_bottom, mixed_seed
+
+_NOISE, _OPERATOR = 1, 2
+"""Tell the streams of one seed apart: an attack that drew from the stream of the uploads' noise could cancel it."""
+
+
+def working_copy(model: VerticalModel, parties: Iterable[str]) -> VerticalModel:
+    """Return the model with copies of these parties' bottoms: what an audit does to them stays without effect.
+
+    They are copied as they would be saved, so that an audit finds the same before and after.
+    """
+    copies: dict[str, Part] = {}
+    with TemporaryDirectory() as folder:
+        for party in parties:
+            part, place = model.parts[party], Path(folder) / str(len(copies))
+            part.save(place)
+            copies[party] = Part.load(place, device_of(part))
+    return VerticalModel(model.agreement, {**model.parts, **copies}, model.federation)
+
+
+def evidence_on(
+    party: str, bottom: BottomPart, auxiliary: HeldOut, targets: HeldOut, *, seed: int, repeats: int | None = None
+) -> Evidence:
+    """Return all there is to know about one party's targets; an attack is granted what its knowledge names of it.
+
+    Args:
+        party: the victim.
+        bottom: its trained bottom model, with its defense, whose noise is drawn anew from `seed`.
+        auxiliary: the people whose records the attacker knows.
+        targets: the people whose records it wants.
+        seed: of the defense's noise, so that all attacks see the same uploads.
+        repeats: upload every record so often; None gives uploads without that axis.
+    """
+    draw_noise_from(bottom, seed)
+    held: dict[str, Any] = {
+        Knowledge.AUXILIARY_UPLOADS: uploads_of(bottom, auxiliary.records[party], repeats),
+        Knowledge.UPLOADS: uploads_of(bottom, targets.records[party], repeats),
+        Knowledge.WEIGHTS: copy.deepcopy(bottom.network).cpu().eval(),
+    }
+    if targets.labels is not None:
+        held[Knowledge.LABELS] = targets.labels
+    before = before_training(party, bottom, auxiliary, seed=seed)
+    return Evidence(before.input_shape, {**before.held, **held})
+
+
+def before_training(party: str, bottom: BottomPart, auxiliary: HeldOut, *, seed: int) -> Evidence:
+    """Return what can be known before the victim has uploaded anything: no upload, no weight."""
+    held: dict[str, Any] = {
+        Knowledge.ARCHITECTURE: bottom_factory(bottom),
+        Knowledge.AUXILIARY_RECORDS: prepared(bottom, auxiliary.records[party]),
+    }
+    if auxiliary.labels is not None:
+        held[Knowledge.AUXILIARY_LABELS] = auxiliary.labels
+    draw_noise_from(bottom, seed, _OPERATOR)
+    operator = bottom.defense.operator()
+    if operator is not None:
+        held[Knowledge.DEFENSE_OPERATOR] = operator
+    return Evidence(tuple(bottom.recipe["input_shape"]), held)
+
+
+def prepared(bottom: BottomPart, records: Records) -> Tensor:
+    """Return records as the bottom model reads them."""
+    return torch.from_numpy(bottom.preparation.transform(records))
+
+
+def bottom_factory(bottom: BottomPart) -> Callable[[int], nn.Module]:
+    """Return what makes an untrained bottom like this one from a seed: the network and the defense's own layers."""
+
+    def make(seed: int) -> nn.Module:
+        twin = twin_of(bottom.defense.describe(), seed)
+        twin.meet(bottom.preparation)
+        return twin.extend(build_bottom(**bottom.recipe, seed=seed), tuple(bottom.recipe["input_shape"]))
+
+    return make
+
+
+def twin_of(described: Mapping[str, Any], seed: int) -> Defense:
+    """Return a defense of the same kind, but not the victim's: its random stream and its secrets are its own."""
+    strength = dict(described)
+    twin = make_defense(strength.pop("name"), **strength)
+    twin.seed(seed)
+    return twin
+
+
+def uploads_of(bottom: BottomPart, records: Records, repeats: int | None = None) -> Tensor:
+    """Return what leaves the party for `records`; with `repeats`, so often, as (records, repeats, ...)."""
+    if repeats is None:
+        return bottom.upload(records).float().cpu()
+    return torch.stack([bottom.upload(records).float().cpu() for _ in range(repeats)], dim=1)
+
+
+def draw_noise_from(bottom: BottomPart, seed: int, stream: int = _NOISE) -> None:
+    """Let the defense draw from `seed`, so that an audit can be repeated."""
+    bottom.defense.seed(mixed_seed(seed, stream) >> 1, next(bottom.network.parameters()).device)
+
+
+def device_of(part: Part) -> torch.device:
+    """Return where the networks of a party are."""
+    held = part.bottom or part.top
+    assert held is not None, "a part of a model has a network"
+    return next(held.network.parameters()).device

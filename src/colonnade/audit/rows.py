@@ -1,0 +1,109 @@
+"""Rows of a result: one for each attack, party and seed, and their means with what chance may do to them."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import pandas as pd
+
+from colonnade.attack.base import Attack
+from colonnade.audit.score import MEASURES
+from colonnade.defend.base import Defense
+from colonnade.learn.part import BottomPart
+from colonnade.measure.interval import interval
+from colonnade.nets import default_cut
+
+KEYS = (
+    "dataset", "cut", "defense", "strength", "attack", "knowledge", "party", "defense_settings", "attack_settings",
+)  # fmt: skip
+"""What tells two rows of a result apart; beside these, rows of single seeds have `seed` and `model_seed`."""
+NUMBERS = (*MEASURES, "accuracy", "accuracy_cost")
+COLUMN_KEYS = (*KEYS, "column", "kind")
+COLUMN_NUMBERS = ("skill", "hits", "majority")
+
+BASELINE = "baseline"
+"""Stands in place of an attack's strength where nothing was attacked."""
+
+EVERYBODY = "all"
+"""Stands in place of a party where the parties' strips were laid side by side again."""
+
+Row = dict[str, Any]
+
+
+def victim_keys(dataset: str, party: str, bottom: BottomPart) -> Row:
+    """Return the keys that say whose uploads were attacked."""
+    recipe = bottom.recipe
+    cut = recipe["cut"]
+    return {
+        "dataset": dataset,
+        "cut": default_cut(recipe["family"], recipe["hidden"]) if cut is None else cut,
+        "defense": bottom.defense.name,
+        "strength": strength_of(bottom.defense),
+        "party": party,
+        "defense_settings": settings_of(bottom.defense.describe()),
+    }
+
+
+def attack_keys(attack: Attack) -> Row:
+    """Return the keys that say what was tried."""
+    return {"attack": attack.name, "knowledge": attack.strength, "attack_settings": settings_of(attack.describe())}
+
+
+def baseline_keys(name: str) -> Row:
+    """Return the keys of a trivial guess."""
+    return {"attack": name, "knowledge": BASELINE, "attack_settings": "{}"}
+
+
+def strength_of(defense: Defense) -> float:
+    """Return the value of the defense's knob, or of its only parameter; NaN where no one number says it.
+
+    >>> from colonnade.defend import make_defense
+    >>> strength_of(make_defense("gaussian", sigma=0.5)), strength_of(make_defense("none"))
+    (0.5, nan)
+    """
+    described = {name: value for name, value in defense.describe().items() if name != "name"}
+    knob = defense.knob or (next(iter(described)) if len(described) == 1 else None)
+    value = described.get(knob) if knob else None
+    return float(value) if isinstance(value, int | float) and not isinstance(value, bool) else math.nan
+
+
+def settings_of(described: Mapping[str, Any]) -> str:
+    """Return all parameters as one JSON text, so that no two settings share a row."""
+    own = {name: value for name, value in described.items() if name not in ("name", "strength", "knowledge")}
+    return json.dumps(own, sort_keys=True, default=str)
+
+
+def summarised(rows: pd.DataFrame) -> pd.DataFrame:
+    """Return one row for each group that differs in the seed only: means, and `_ci`, half the interval of 95 %."""
+    return _summary(rows, KEYS, NUMBERS)
+
+
+def summarised_columns(rows: pd.DataFrame) -> pd.DataFrame:
+    """Return the same for the single columns of tables."""
+    return _summary(rows, COLUMN_KEYS, COLUMN_NUMBERS)
+
+
+def _summary(rows: pd.DataFrame, keys: Sequence[str], numbers: Sequence[str]) -> pd.DataFrame:
+    found: list[Row] = []
+    if len(rows):
+        for values, group in rows.groupby(list(keys), sort=False, dropna=False):
+            key = dict(zip(keys, values, strict=True))
+            found.append({**key, **_means(pd.DataFrame(group), numbers)})
+    measured = [column for name in numbers for column in (name, f"{name}_ci")]
+    settings = [key for key in keys if key.endswith("_settings")]
+    return pd.DataFrame(found, columns=[*(key for key in keys if key not in settings), "seeds", *measured, *settings])
+
+
+def _means(group: pd.DataFrame, numbers: Sequence[str]) -> Row:
+    mean: Row = {"seeds": int(group["seed"].nunique())}
+    for name in numbers:
+        # Several attacks on one model do not make its accuracy any surer.
+        values = group.drop_duplicates("model_seed")[name] if name.startswith("accuracy") else group[name]
+        known = values.dropna().tolist()
+        mean[name] = sum(known) / len(known) if known else math.nan
+        half = interval(known) if all(map(math.isfinite, known)) else None
+        mean[f"{name}_ci"] = math.nan if half is None else half
+    return mean

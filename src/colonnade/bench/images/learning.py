@@ -1,0 +1,191 @@
+"""Rows about what defenses cost the task: curves, final accuracy, records that a party lacks."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from importlib.resources import files
+from pathlib import Path
+from statistics import fmean
+from typing import Any
+
+from colonnade.bench.images.matrix import device_here
+from colonnade.bench.images.published import ACCURACY, entry
+from colonnade.bench.images.sets import SOURCES, pictures
+from colonnade.bench.images.setting import CUT, PUBLISHED_DEFENSES, SEEDS, SIZES, UNDEFENDED, Choice, task_of
+from colonnade.bench.kept import file_name, finished
+from colonnade.bench.registry import BENCHES, Row
+from colonnade.measure.interval import interval
+from colonnade.progress import Progress
+
+_FEW: tuple[Choice, ...] = (UNDEFENDED, {"name": "prune", "rate": 0.99})
+_OVERLAPS = (0.1, 0.25, 0.5, 0.75, 1.0)
+
+
+@dataclass(frozen=True)
+class Learning:
+    """One training run.
+
+    Attributes:
+        dataset: one of `SOURCES`.
+        defense: of both passive parties.
+        seed: of the run.
+        preset: how long.
+        overlap: share of the training records that both halves' owners hold.
+        curves: whether records are scored after every epoch.
+    """
+
+    dataset: str
+    defense: tuple[tuple[str, Any], ...]
+    seed: int
+    preset: str
+    overlap: float = 1.0
+    curves: bool = False
+
+    @property
+    def title(self) -> str:
+        """What people call it."""
+        chosen = " ".join(str(value) for _, value in self.defense)
+        return f"{self.dataset} {chosen} overlap {self.overlap} {self.seed}"
+
+    @property
+    def file_name(self) -> str:
+        """A name that changes with everything that decides the run."""
+        package = Path(str(files("colonnade")))
+        deciding = [path for room in ("defend", "learn", "nets") for path in sorted((package / room).rglob("*.py"))]
+        return file_name(self.title, [self, SIZES[self.preset]], deciding)
+
+    def run(self) -> dict[str, Any]:
+        """Train, and return scores and curves."""
+        from colonnade.learn.train import train
+
+        size, device = SIZES[self.preset], device_here()
+        watched = min(500, (size.held_out or 1000) // 2) if self.curves else 0
+        federation = pictures(self.dataset, size.private, size.held_out, watched=watched, overlap=self.overlap)
+        task = task_of(self.dataset, self.preset, device=device, missing="impute" if self.overlap < 1 else "drop")
+        model = train(federation, dict(self.defense), task=task, seed=self.seed, device=device, progress=False)
+        meters = next((part.result.get("history") for party, part in model.parts.items() if party == "left"), None)
+        history = model.history.to_dict("records") if self.curves else []
+        return {"scores": model.scores, "history": history, "meters": meters or []}
+
+
+def learned(work: Sequence[Learning], progress: Progress, folder: Path | None, jobs: int) -> dict[Learning, Any]:
+    """Run everything and return what came out, by run."""
+    progress.start(len(work), "training")
+    found = {}
+    for done, (place, result) in enumerate(finished(work, progress, folder, jobs), start=1):
+        if result is not None:
+            found[work[place]] = result
+        progress.advance(done)
+    return found
+
+
+def _runs(datasets: Iterable[str], defenses: Iterable[Choice], preset: str, **more: Any) -> list[Learning]:
+    return [
+        Learning(dataset, tuple(defense.items()), seed, preset, **more)
+        for dataset in datasets
+        for defense in defenses
+        for seed in SEEDS[preset]
+    ]
+
+
+@BENCHES.register("causshield-fig11")
+def figure11(preset: str, progress: Progress, *, folder: Path | None = None, jobs: int = 1) -> list[Row]:
+    """Fig. 11: accuracy and loss after every epoch, handwritten digits."""
+    return _curves("mnist", preset, progress, folder, jobs)
+
+
+@BENCHES.register("causshield-fig12")
+def figure12(preset: str, progress: Progress, *, folder: Path | None = None, jobs: int = 1) -> list[Row]:
+    """Fig. 12: accuracy and loss after every epoch, CIFAR-10; and Ψ of CausShield."""
+    return _curves("cifar10", preset, progress, folder, jobs)
+
+
+@BENCHES.register("causshield-table3")
+def table3(preset: str, progress: Progress, *, folder: Path | None = None, jobs: int = 1) -> list[Row]:
+    """Table III: final accuracy of every defense on digits and on a hundred classes."""
+    datasets = ("emnist",) if preset == "smoke" else ("emnist", "cifar100")
+    _say(datasets, progress)
+    found = learned(_runs(datasets, _defenses(preset), preset), progress, folder, jobs)
+    rows = []
+    for (dataset, defense), group in _grouped(found).items():
+        row = _row(dataset, defense, [result["scores"]["accuracy"] for result in group.values()])
+        said = entry(ACCURACY.get(dataset, {}), row["defense"], row["strength"]).accuracy
+        rows.append({**row, "published_accuracy": said})
+    return rows
+
+
+@BENCHES.register("causshield-fig13")
+def figure13(preset: str, progress: Progress, *, folder: Path | None = None, jobs: int = 1) -> list[Row]:
+    """Fig. 13: accuracy where one party lacks some of the training records."""
+    overlaps = (0.5, 1.0) if preset == "smoke" else _OVERLAPS
+    _say(("cifar10",), progress)
+    progress.message("the right half's owner lacks records; its mean upload stands in for them")
+    names = ("none", "soteria", "ressfl", "causshield")
+    defenses = [one for one in _defenses(preset) if preset == "smoke" or one["name"] in names]
+    rows = []
+    for overlap in overlaps:
+        found = learned(_runs(("cifar10",), defenses, preset, overlap=overlap), progress, folder, jobs)
+        for (dataset, defense), group in _grouped(found).items():
+            accuracies = [result["scores"]["accuracy"] for result in group.values()]
+            rows.append({**_row(dataset, defense, accuracies), "overlap": overlap})
+    return rows
+
+
+def _curves(dataset: str, preset: str, progress: Progress, folder: Path | None, jobs: int) -> list[Row]:
+    _say((dataset,), progress)
+    found = learned(_runs((dataset,), _defenses(preset), preset, curves=True), progress, folder, jobs)
+    rows = []
+    for (name, defense), group in _grouped(found).items():
+        histories = [result["history"] for result in group.values()]
+        meters = [{row["epoch"]: row for row in result["meters"]} for result in group.values()]
+        for epoch in range(min(map(len, histories))):
+            row = _row(name, defense, [history[epoch]["validation_accuracy"] for history in histories])
+            loss = fmean(history[epoch]["validation_loss"] for history in histories)
+            psi = [one[epoch]["psi"] for one in meters if "psi" in one.get(epoch, {})]
+            rows.append({**row, "epoch": epoch + 1, "loss": round(loss, 4), "psi": _mean(psi)})
+    return rows
+
+
+def _defenses(preset: str) -> Sequence[Choice]:
+    return _FEW if preset == "smoke" else PUBLISHED_DEFENSES
+
+
+def _say(datasets: Iterable[str], progress: Progress) -> None:
+    for dataset in datasets:
+        if note := SOURCES[dataset].note:
+            progress.message(note)
+
+
+def _grouped(
+    found: Mapping[Learning, Any],
+) -> dict[tuple[str, tuple[tuple[str, Any], ...]], dict[Learning, Any]]:
+    groups: dict[tuple[str, tuple[tuple[str, Any], ...]], dict[Learning, Any]] = {}
+    for run, result in found.items():
+        groups.setdefault((run.dataset, run.defense), {})[run] = result
+    return groups
+
+
+def _row(dataset: str, defense: tuple[tuple[str, Any], ...], accuracies: Sequence[float]) -> Row:
+    from colonnade.audit.rows import strength_of
+    from colonnade.learn.train import named_defense
+
+    strength = strength_of(named_defense(dict(defense)))
+    return {
+        "dataset": dataset,
+        "cut": CUT,
+        "defense": dict(defense)["name"],
+        "strength": None if math.isnan(strength) else strength,
+        "seeds": len(accuracies),
+        "accuracy": _mean(accuracies),
+        "accuracy_ci": _rounded(interval(list(accuracies))),
+    }
+
+
+def _mean(values: Sequence[float]) -> float | None:
+    return round(fmean(values), 4) if values else None
+
+
+def _rounded(value: float | None) -> float | None:
+    return None if value is None else round(value, 4)

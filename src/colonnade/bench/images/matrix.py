@@ -1,0 +1,92 @@
+"""Rows of the reconstruction benches: defenses × attacks on halves of pictures, every cell kept when it is there."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+from colonnade.bench.images.published import Column, entry
+from colonnade.bench.images.sets import SOURCES, pictures
+from colonnade.bench.images.setting import CUT, SEEDS, SIZES, Choice, attacks_of, task_of
+from colonnade.bench.registry import Row
+from colonnade.progress import Progress
+
+KEYS = ("dataset", "cut", "defense", "strength", "attack", "knowledge", "seeds")
+MEASURES = ("mse", "psnr", "ssim", "lpips", "skill", "identification", "asr", "accuracy", "accuracy_cost")
+
+
+@dataclass(frozen=True)
+class Trial:
+    """What one table tries.
+
+    Attributes:
+        dataset: one of `SOURCES`.
+        defenses: what victims use.
+        attacks: names, as `attacks_of` takes them.
+        cut: how many modules stay at the parties.
+        threshold: mean squared error up to which a picture counts as found.
+        published: the paper's entries, by the name of an attack.
+    """
+
+    dataset: str
+    defenses: Sequence[Choice]
+    attacks: Sequence[str]
+    cut: int = CUT
+    threshold: float = 0.025
+    published: Mapping[str, Column] = field(default_factory=dict)
+
+
+def run_trial(trial: Trial, preset: str, progress: Progress, folder: Path | None, jobs: int = 1) -> list[Row]:
+    """Return one row for each defense and attack: means over seeds on whole pictures, ± the interval of 95 %.
+
+    Trivial guesses are rows of their own, whose `knowledge` is `baseline`.
+    """
+    from colonnade.audit.matrix import run_matrix
+
+    size, device = SIZES[preset], device_here()
+    note = SOURCES[trial.dataset].note
+    if note:
+        progress.message(note)
+    with TemporaryDirectory() as scratch:
+        result = run_matrix(
+            pictures(trial.dataset, size.private, size.held_out),
+            trial.defenses,
+            attacks_of(trial.attacks, preset),
+            out=(folder or Path(scratch)) / f"{trial.dataset}-{trial.cut}",
+            task=task_of(trial.dataset, preset, trial.cut, device),
+            seeds=list(SEEDS[preset]),
+            jobs=jobs,
+            progress=progress,
+            dataset=trial.dataset,
+            targets=size.targets,
+            threshold=trial.threshold,
+            device=device,
+        )
+    whole = result.frame[result.frame["party"] == "all"]
+    return [_row(found, trial) for found in whole.to_dict("records")]
+
+
+def device_here() -> str:
+    """Return `cuda` where there is one."""
+    import torch
+
+    return "cuda" if torch.cuda.is_available() else "cpu"
+
+
+def _row(found: Mapping[Any, Any], trial: Trial) -> Row:
+    row: Row = {key: _plain(found[key]) for key in KEYS}
+    for name in MEASURES:
+        row[name], row[f"{name}_ci"] = _plain(found[name]), _plain(found[f"{name}_ci"])
+    row["defense_settings"], row["attack_settings"] = found["defense_settings"], found["attack_settings"]
+    said = entry(trial.published.get(row["attack"], {}), row["defense"], row["strength"])
+    return {**row, **{f"published_{name}": value for name, value in asdict(said).items()}}
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, float):
+        return None if math.isnan(value) else round(value, 4)
+    return value

@@ -1,0 +1,117 @@
+"""How victims are trained and attacked under each preset, the same in every table."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from colonnade.federation.task import Task
+
+Choice = Mapping[str, Any]
+"""`{"name": ..., parameters...}` of a defense or an attack."""
+
+SEEDS: dict[str, Sequence[int]] = {"smoke": (0,), "default": range(3), "paper": range(5)}
+FAMILIES = {"mnist": "mnist_net", "emnist": "mnist_net"}
+CUT = 6
+UNDEFENDED: Choice = {"name": "none"}
+
+
+@dataclass(frozen=True)
+class Size:
+    """How much is trained on, attacked and tried.
+
+    Attributes:
+        private: pictures that are trained on; None takes all there are.
+        held_out: pictures that are not; None takes twice the published test pictures.
+        epochs: of training.
+        targets: pictures that are attacked.
+        attack: preset of attacks that have one.
+    """
+
+    private: int | None
+    held_out: int | None
+    epochs: int
+    targets: int
+    attack: str
+
+
+SIZES = {
+    "smoke": Size(128, 64, 1, 16, "smoke"),
+    "default": Size(None, None, 30, 1000, "default"),
+    "paper": Size(None, None, 60, 1000, "paper"),
+}
+
+
+def task_of(dataset: str, preset: str, cut: int = CUT, device: str = "cpu", missing: str = "drop") -> Task:
+    """Return what victims learn: the network, cut as published, and a schedule that was tuned without a defense.
+
+    The published one (SGD with a rate of .0001) would not get a ResNet from scratch anywhere in so many epochs.
+    """
+    return Task.model_validate(
+        {
+            "kind": "multiclass",
+            "epochs": SIZES[preset].epochs,
+            "batch_size": 128 if preset != "smoke" else 32,
+            "network": {"family": FAMILIES.get(dataset, "resnet18"), "cut": cut},
+            "optimizer": {
+                "name": "sgd",
+                "learning_rate": 0.05,
+                "momentum": 0.9,
+                "weight_decay": 5e-4,
+                "schedule": "cosine",
+            },
+            "split": {"train": 0.8, "validation": 0.0, "test": 0.2},
+            "missing": missing,
+            "precision": "mixed" if device == "cuda" else "float32",
+        }
+    )
+
+
+def attacks_of(names: Sequence[str], preset: str) -> list[Choice]:
+    """Return the attacks of these names: that of an attack, or with a variant, as in `decoder-strong`.
+
+    >>> attacks_of(["urvfl-sync", "ridge"], "default")
+    [{'name': 'urvfl', 'preset': 'default', 'sync': True}, {'name': 'ridge'}]
+    """
+    return [_attack(*name.partition("-")[::2], SIZES[preset].attack) for name in names]
+
+
+def _attack(name: str, variant: str, preset: str) -> Choice:
+    if name == "ridge":
+        return {"name": name}
+    if name == "decoder":
+        return {"name": name, "preset": variant or "weak", **({"epochs": 1} if preset == "smoke" else {})}
+    return {"name": name, "preset": preset, **({variant: True} if variant else {})}
+
+
+PUBLISHED_DEFENSES: tuple[Choice, ...] = (
+    UNDEFENDED,
+    {"name": "dp_laplace", "epsilon": 1.0, "mode": "paper"},
+    {"name": "disco", "weight": 0.6},
+    {"name": "nopeek", "weight": 0.6},
+    {"name": "soteria", "rate": 0.95},
+    {"name": "prune", "rate": 0.99},
+    {"name": "ressfl", "weight": 0.3},
+    {"name": "causshield"},
+)
+"""Those of Fig. 6, with its strengths."""
+
+ALL_DEFENSES: tuple[Choice, ...] = (
+    *PUBLISHED_DEFENSES,
+    {"name": "dp_laplace", "epsilon": 100.0},
+    {"name": "dp_gaussian", "epsilon": 1.0, "mode": "paper"},
+    {"name": "dp_gaussian", "epsilon": 100.0},
+    {"name": "invl_dnp", "noise": 0.12},
+    {"name": "invl_enp", "noise": 0.12},
+    {"name": "inf2guard", "task": 0.6},
+    {"name": "hashvfl", "bits": 16},
+    {"name": "fedpass", "reach": 10},
+    {"name": "prifu", "threshold": 0.1},
+    {"name": "d3sfl", "weight": 1.0},
+    {"name": "top_k", "kept": 0.05},
+    {"name": "quantise", "levels": 4},
+    {"name": "gaussian", "sigma": 1.0},
+    {"name": "bottleneck"},
+)
+"""Every defense that there is, once or twice."""

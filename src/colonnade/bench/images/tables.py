@@ -1,0 +1,138 @@
+"""The published comparisons of CausShield with its rivals, each beside trivial guesses and an oracle."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from colonnade.bench.images.matrix import Trial, run_trial
+from colonnade.bench.images.published import UNSPLIT, URVFL, WORSE_THAN_GUESSING
+from colonnade.bench.images.setting import ALL_DEFENSES, PUBLISHED_DEFENSES, UNDEFENDED, Choice
+from colonnade.bench.registry import BENCHES, Row
+from colonnade.progress import Progress
+
+ORACLES = ("decoder", "decoder-strong", "decoder-repeated", "ridge")
+INSIDERS = ("urvfl", "sdar", "fsha", "pcat")
+_FEW: tuple[Choice, ...] = (UNDEFENDED, {"name": "prune", "rate": 0.99})
+_FIGURE5: tuple[Choice, ...] = (
+    UNDEFENDED,
+    *({"name": "dp_laplace", "epsilon": epsilon, "mode": "paper"} for epsilon in (1.0, 2.0, 3.0)),
+    *({"name": "prune", "rate": rate} for rate in (0.90, 0.95, 0.99)),
+    *({"name": "soteria", "rate": rate} for rate in (0.90, 0.95, 0.99)),
+    {"name": "causshield"},
+)
+_TABLE2: tuple[Choice, ...] = (
+    UNDEFENDED,
+    *({"name": name, "noise": noise} for name in ("invl_dnp", "invl_enp") for noise in (0.08, 0.12, 0.15)),
+    {"name": "causshield"},
+    {"name": "bottleneck"},
+)
+_FOUND_BY_UNSPLIT = 0.1  # mean squared error below which the paper counts a picture as reconstructed
+_SKILL = (
+    "skill = 1 - error / error of the mean auxiliary picture; rows whose knowledge is 'baseline' saw no upload; "
+    "accuracy comes from honest runs"
+)
+
+
+@BENCHES.register("causshield-matrix")
+def matrix(preset: str, progress: Progress, *, folder: Path | None = None, jobs: int = 1) -> list[Row]:
+    """Every defense against every attack, CIFAR-10 halves, cut after the sixth module."""
+    progress.message(_SKILL)
+    if preset == "smoke":
+        return run_trial(Trial("cifar10", _FEW, ("unsplit", "urvfl", "ridge")), preset, progress, folder, jobs)
+    trial = Trial("cifar10", ALL_DEFENSES, ("unsplit", *INSIDERS, *ORACLES), published={"urvfl": URVFL["cifar10"]})
+    return run_trial(trial, preset, progress, folder, jobs)
+
+
+@BENCHES.register("causshield-fig5")
+def figure5(preset: str, progress: Progress, *, folder: Path | None = None, jobs: int = 1) -> list[Row]:
+    """Fig. 5: UnSplit on handwritten digits, eleven rows of defenses."""
+    progress.message(_SKILL)
+    return [
+        row
+        for dataset in (("mnist",) if preset == "smoke" else ("mnist", "emnist"))
+        for row in run_trial(
+            Trial(
+                dataset,
+                _FEW if preset == "smoke" else _FIGURE5,
+                ("unsplit", "ridge") if preset == "smoke" else ("unsplit", *ORACLES),
+                threshold=_FOUND_BY_UNSPLIT,
+                published={"unsplit": UNSPLIT[dataset]},
+            ),
+            preset,
+            progress,
+            folder,
+            jobs,
+        )
+    ]
+
+
+@BENCHES.register("causshield-fig6")
+def figure6(preset: str, progress: Progress, *, folder: Path | None = None, jobs: int = 1) -> list[Row]:
+    """Fig. 6 and 9: UnSplit on CIFAR-10, a thousand pictures at once instead of four."""
+    return _unsplit("cifar10", preset, progress, folder, jobs)
+
+
+@BENCHES.register("causshield-fig7")
+def figure7(preset: str, progress: Progress, *, folder: Path | None = None, jobs: int = 1) -> list[Row]:
+    """Fig. 7: UnSplit on a hundred classes."""
+    return _unsplit("cifar100", preset, progress, folder, jobs)
+
+
+@BENCHES.register("causshield-table2")
+def table2(preset: str, progress: Progress, *, folder: Path | None = None, jobs: int = 1) -> list[Row]:
+    """Table II: URVFL against noise along sensitive directions and against CausShield."""
+    progress.message(_SKILL)
+    progress.message(WORSE_THAN_GUESSING)
+    few = preset == "smoke"
+    return [
+        row
+        for dataset in (("cifar10",) if few else ("cifar10", "imagenet"))
+        for row in run_trial(
+            Trial(
+                dataset,
+                _FEW if few else _TABLE2,
+                ("urvfl",) if few else ("urvfl", "urvfl-adaptive", "decoder-strong", "ridge"),
+                published={"urvfl": URVFL[dataset]},
+            ),
+            preset,
+            progress,
+            folder,
+            jobs,
+        )
+    ]
+
+
+@BENCHES.register("causshield-fig10")
+def figure10(preset: str, progress: Progress, *, folder: Path | None = None, jobs: int = 1) -> list[Row]:
+    """Fig. 10: deeper cuts, from the seventh module to the eleventh."""
+    progress.message(_SKILL)
+    few = preset == "smoke"
+    return [
+        row
+        for cut in ((7,) if few else (7, 8, 9, 10, 11))
+        for row in run_trial(
+            Trial(
+                "cifar10",
+                _FEW if few else PUBLISHED_DEFENSES,
+                ("unsplit",) if few else ("unsplit", "decoder-strong", "ridge"),
+                cut=cut,
+                threshold=_FOUND_BY_UNSPLIT,
+            ),
+            preset,
+            progress,
+            folder,
+            jobs,
+        )
+    ]
+
+
+def _unsplit(dataset: str, preset: str, progress: Progress, folder: Path | None, jobs: int) -> list[Row]:
+    progress.message(_SKILL)
+    few = preset == "smoke"
+    trial = Trial(
+        dataset,
+        _FEW if few else PUBLISHED_DEFENSES,
+        ("unsplit", "ridge") if few else ("unsplit", "unsplit-adaptive", *ORACLES),
+        threshold=_FOUND_BY_UNSPLIT,
+    )
+    return run_trial(trial, preset, progress, folder, jobs)

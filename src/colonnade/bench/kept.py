@@ -1,0 +1,114 @@
+"""Work of a bench that outlives the process: each result is kept on disk as soon as it is there.
+
+A bench that was stopped goes on where it was: what is kept is not run again, unless the code behind it has changed.
+"""
+
+from __future__ import annotations
+
+import ast
+import hashlib
+import json
+import re
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import Executor, Future, ProcessPoolExecutor, as_completed
+from contextlib import nullcontext
+from functools import cache
+from multiprocessing import get_context
+from pathlib import Path
+from typing import Any, Protocol
+
+from colonnade.errors import RunError
+from colonnade.progress import Progress
+from colonnade.run import write_atomically
+
+
+class Job(Protocol):
+    """One piece of work; several processes may each hold a copy."""
+
+    @property
+    def title(self) -> str:
+        """What people call it."""
+        ...
+
+    @property
+    def file_name(self) -> str:
+        """A name that changes with everything that decides the result; see `file_name`."""
+        ...
+
+    def run(self) -> Any:
+        """Return the result, as JSON has it."""
+        ...
+
+
+def file_name(title: str, deciding: Sequence[Any], files: Iterable[Path]) -> str:
+    """Return the name under which a result is kept: what people call it, and a digest of all that decides it."""
+    key = [title, *map(str, deciding), *map(digest, files)]
+    number = hashlib.sha256(json.dumps(key).encode()).hexdigest()[:16]
+    return f"{re.sub('[^a-z0-9]+', '-', title.lower())}-{number}.json"
+
+
+def finished(
+    work: Sequence[Job], progress: Progress, folder: Path | None = None, jobs: int = 1
+) -> Iterator[tuple[int, Any]]:
+    """Yield the place and result of every job as it ends, kept ones first; None where it failed, which is said.
+
+    Args:
+        work: what to run.
+        progress: is told what failed, through its `message`.
+        folder: keeps results; None keeps nothing.
+        jobs: how many processes work at once.
+    """
+    kept = {place: found for place, job in enumerate(work) if (found := _kept(folder, job)) is not None}
+    yield from kept.items()
+    waiting = [place for place in range(len(work)) if place not in kept]
+    with _pool(jobs) as pool:
+        for place, get in _started(work, waiting, pool):
+            try:
+                found = get()
+            except RunError as error:
+                progress.message(f"left out: {work[place].title}: {error}")
+                yield place, None
+                continue
+            if folder is not None:
+                folder.mkdir(parents=True, exist_ok=True)
+                write_atomically(folder / work[place].file_name, json.dumps(found).encode())
+            yield place, found
+
+
+@cache
+def digest(path: Path) -> str:
+    """Digest a file; of Python only what it does, so that better words and another layout cost no result."""
+    if not path.is_file():
+        return ""
+    text = path.read_bytes()
+    if path.suffix == ".py":
+        # Python 3.12 names an empty list that 3.11 does not know; a result made by one serves the other.
+        text = ast.dump(_Wordless().visit(ast.parse(text))).replace(", type_params=[]", "").encode()
+    return hashlib.sha256(text).hexdigest()
+
+
+class _Wordless(ast.NodeTransformer):
+    """Takes docstrings and other strings that stand alone out of a program."""
+
+    def visit_Expr(self, node: ast.Expr) -> ast.AST | None:
+        return None if isinstance(node.value, ast.Constant) and isinstance(node.value.value, str) else node
+
+
+def _kept(folder: Path | None, job: Job) -> Any:
+    if folder is None or not (path := folder / job.file_name).is_file():
+        return None
+    return json.loads(path.read_bytes())
+
+
+def _pool(jobs: int) -> ProcessPoolExecutor | nullcontext[None]:
+    return ProcessPoolExecutor(jobs, get_context("spawn")) if jobs > 1 else nullcontext()
+
+
+def _started(
+    work: Sequence[Job], waiting: Sequence[int], pool: Executor | None
+) -> Iterator[tuple[int, Callable[[], Any]]]:
+    if pool is None:
+        yield from ((place, work[place].run) for place in waiting)
+        return
+    places: dict[Future[Any], int] = {pool.submit(work[place].run): place for place in waiting}
+    yield from ((places[future], future.result) for future in as_completed(places))

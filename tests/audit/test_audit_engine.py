@@ -1,0 +1,150 @@
+"""If these fail, the cells of a matrix are lost, mixed up, or computed where nobody asked for it."""
+
+import importlib
+import sys
+import types
+from fnmatch import fnmatch
+
+import pytest
+
+from colonnade.audit import engine
+from colonnade.audit.engine import local_crew, make_engine, ray_crew
+from colonnade.errors import ConfigError
+
+
+def multiply(shared, job):
+    return shared["factor"] * job
+
+
+def everything(open_crew, jobs):
+    with open_crew({"factor": 3}) as crew:
+        return dict(crew(multiply, jobs)), dict(crew(multiply, [])), dict(crew(multiply, jobs[:1]))
+
+
+def test_in_this_process_one_after_the_other():
+    seen = []
+    with local_crew(None) as crew:
+        for place, outcome in crew(lambda shared, job: seen.append(job) or -job, [5, 6]):
+            assert (place, outcome) == (len(seen) - 1, -seen[-1]), "each is handed over before the next begins"
+    assert seen == [5, 6]
+
+
+@pytest.mark.slow
+def test_in_several_processes():
+    assert everything(lambda shared: local_crew(shared, 2), [1, 2, 3]) == ({0: 3, 1: 6, 2: 9}, {}, {0: 3})
+
+
+@pytest.mark.slow
+def test_an_error_in_a_process_ends_the_work():
+    with pytest.raises(TypeError), local_crew({"factor": None}, 2) as crew:
+        list(crew(multiply, [1, 2, 3]))
+
+
+class Cluster(types.ModuleType):
+    """What is used of Ray, in this process; tasks end in another order than they began."""
+
+    def __init__(self, running=False):
+        super().__init__("ray")
+        self.running, self.calls, self.store = running, [], {}
+
+    def is_initialized(self):
+        return self.running
+
+    def init(self, **options):
+        self.calls.append(("init", options))
+        self.running = True
+
+    def shutdown(self):
+        self.calls.append(("shutdown", {}))
+        self.running = False
+
+    def put(self, value):
+        self.calls.append(("put", {}))
+        self.store["shared"] = value
+        return "shared"
+
+    def remote(self, **options):
+        self.calls.append(("remote", options))
+
+        def start(work):
+            def submit(shared, job):
+                name = f"task {len(self.store)}"
+                self.store[name] = work(self.store[shared], job)
+                return name
+
+            return types.SimpleNamespace(remote=submit)
+
+        return start
+
+    def wait(self, waiting):
+        return waiting[-1:], waiting[:-1]
+
+    def get(self, name):
+        return self.store[name]
+
+
+def test_on_ray_every_job_is_a_task_and_records_travel_once(monkeypatch):
+    cluster = Cluster()
+    monkeypatch.setitem(sys.modules, "ray", cluster)
+    chosen = make_engine("ray", jobs=2, device="cuda")
+    assert everything(chosen, [1, 2, 3]) == ({0: 3, 1: 6, 2: 9}, {}, {0: 3})
+    names = [name for name, _ in cluster.calls]
+    assert names.count("put") == names.count("init") == names.count("shutdown") == 1
+    asked = dict(cluster.calls)["init"]
+    assert (asked["address"], asked["num_cpus"]) == (None, 2)
+    assert dict(cluster.calls)["remote"] == {"num_gpus": 1}
+
+
+def test_a_cluster_that_is_there_already_is_used_and_left_running(monkeypatch):
+    cluster = Cluster(running=True)
+    monkeypatch.setitem(sys.modules, "ray", cluster)
+    everything(lambda shared: ray_crew(shared, "ray://head:10001"), [1])
+    assert {"init", "shutdown"}.isdisjoint(name for name, _ in cluster.calls)
+
+
+def test_a_cluster_is_found_at_its_address(monkeypatch):
+    cluster = Cluster()
+    monkeypatch.setitem(sys.modules, "ray", cluster)
+    everything(make_engine("ray", address="ray://head:10001"), [1])
+    asked = dict(cluster.calls)["init"]
+    assert asked["address"] == "ray://head:10001"
+    assert "num_cpus" not in asked, "a cluster has the processors it has"
+
+
+def test_the_cluster_is_let_go_after_an_error(monkeypatch):
+    cluster = Cluster()
+    monkeypatch.setitem(sys.modules, "ray", cluster)
+    with pytest.raises(TypeError), ray_crew({"factor": None}) as crew:
+        list(crew(multiply, [1]))
+    assert not cluster.running
+
+
+@pytest.mark.slow
+def test_the_real_ray_does_the_same():
+    pytest.importorskip("ray", reason="Ray is an extra: pip install 'colonnade[ray]'")
+    # A function that Ray's own processes can import: those of a test file they can't.
+    with make_engine("ray", jobs=1)("column") as crew:
+        assert dict(crew(fnmatch, ["col*", "row*"])) == {0: True, 1: False}
+
+
+@pytest.mark.parametrize(
+    ("name", "options", "complaint"),
+    [
+        ("lokal", {}, "unknown engine 'lokal' .did you mean 'local'"),
+        ("local", {"jobs": 0}, "jobs: 0 is not allowed"),
+        ("local", {"address": "auto"}, "an address is for a cluster .choose the engine 'ray'"),
+    ],
+)
+def test_a_wrong_choice_is_told(name, options, complaint):
+    with pytest.raises(ConfigError, match=complaint):
+        make_engine(name, **options)
+
+
+def test_without_ray_the_remedy_is_told_before_anything_runs(monkeypatch):
+    def missing(name):
+        raise ModuleNotFoundError(name)
+
+    monkeypatch.setattr(engine, "import_module", missing)
+    with pytest.raises(ConfigError, match=r"Ray is not installed .*colonnade\[ray\]"):
+        make_engine("ray")
+    assert importlib.import_module is not missing

@@ -1,0 +1,196 @@
+"""If these fail, a matrix loses hours of work to one kill, or keeps numbers of other settings."""
+
+import pandas as pd
+import pytest
+from audit_parts import SETTINGS, Linear, Spy, row, table_federation
+
+import colonnade as co
+from colonnade.attack import ATTACKS
+from colonnade.audit import cell as cells_module
+from colonnade.audit import matrix as matrix_module
+from colonnade.audit.matrix import run_matrix
+from colonnade.audit.result import AuditResult
+from colonnade.defend import DEFENSES, Defense, Gaussian
+from colonnade.errors import ConfigError, RunError
+
+NOISE = {"name": "gaussian", "sigma": 1.0}
+TASK = co.Task.model_validate(SETTINGS)
+
+
+@pytest.fixture(autouse=True)
+def registered(monkeypatch):
+    monkeypatch.setattr(ATTACKS, "_entries", {**ATTACKS._entries, "linear": Linear, "spy": Spy})
+
+
+@pytest.fixture
+def counted(monkeypatch):
+    """Counts models that are trained and cells that are computed."""
+    counts = {"trained": 0, "attacked": 0}
+
+    def counting(name, work):
+        def count(study, job):
+            counts[name] += 1
+            return work(study, job)
+
+        return count
+
+    for name, work in (("trained", "train_victim"), ("attacked", "attack_victim")):
+        monkeypatch.setattr(matrix_module, work, counting(name, getattr(cells_module, work)))
+    return counts
+
+
+def matrix(out, defenses=("none", NOISE), attacks=("linear",), seeds=2, federation=None, task=TASK, **settings):
+    return run_matrix(
+        federation or table_federation(), defenses, attacks, out=out, task=task, seeds=seeds, progress=False, **settings
+    )
+
+
+def test_every_cell_is_the_audit_of_its_own_model(tmp_path):
+    result = matrix(tmp_path, seeds=[3], dataset="patients")
+    for defense in ("none", NOISE):
+        model = co.train(table_federation(), defense, task=TASK, seed=3, progress=False)
+        audited = co.audit(model, Linear(), seeds=[3], progress=False, dataset="patients")
+        name = defense if isinstance(defense, str) else "gaussian"
+        found = row(result, attack="linear", party="lab", defense=name)
+        expected = row(audited, attack="linear", party="lab")
+        found.pop("accuracy_cost"), expected.pop("accuracy_cost")
+        assert found == pytest.approx(expected, nan_ok=True)
+
+
+def test_rows_are_means_over_models_and_tell_what_a_defense_costs(tmp_path):
+    result = matrix(tmp_path)
+    frame, seeds = result.frame, result.per_seed
+    assert len(frame) == 2 * 2 * 4, "two defenses, two parties, an attack and three trivial guesses"
+    assert set(frame["seeds"]) == {2}
+    own = {
+        name: seeds[seeds["defense"] == name].drop_duplicates("model_seed").set_index("model_seed")["accuracy"]
+        for name in ("none", "gaussian")
+    }
+    cost = own["none"] - own["gaussian"]
+    found = row(result, attack="linear", party="lab", defense="gaussian")
+    assert found["accuracy_cost"] == pytest.approx(cost.mean())
+    assert found["accuracy_cost_ci"] > 0
+    assert row(result, attack="linear", party="lab", defense="none")["accuracy_cost"] == 0
+    assert pd.read_parquet(tmp_path / "audit.parquet").equals(frame)
+    assert AuditResult.load(tmp_path).verdict == result.verdict
+
+
+def test_without_an_undefended_model_no_cost_is_made_up(tmp_path):
+    assert matrix(tmp_path, defenses=[NOISE], seeds=1).frame["accuracy_cost"].isna().all()
+
+
+def test_nothing_is_computed_twice(tmp_path, counted):
+    first = matrix(tmp_path)
+    assert counted == {"trained": 4, "attacked": 4}
+    again = matrix(tmp_path)
+    assert counted == {"trained": 4, "attacked": 4}
+    assert again.frame.equals(first.frame)
+    more = matrix(tmp_path, attacks=["linear", {"name": "decoder", "epochs": 1}], seeds=3)
+    assert counted == {"trained": 6, "attacked": 4 + 2 + 6}
+    both = more.per_seed[(more.per_seed["attack"] == "linear") & (more.per_seed["seed"] < 2)]
+    before = first.per_seed[first.per_seed["attack"] == "linear"]
+    assert both["mse"].tolist() == before["mse"].tolist()
+
+
+@pytest.mark.parametrize(
+    ("change", "trained"),
+    [
+        ({"auxiliary": 0.3}, 0),
+        ({"threshold": 0.5}, 0),
+        ({"attacks": [{"name": "decoder", "epochs": 2}]}, 0),
+        ({"defenses": [{"name": "gaussian", "sigma": 1.5}]}, 1),
+        ({"task": TASK.model_copy(update={"epochs": 1})}, 1),
+        ({"federation": table_federation(236)}, 1),
+    ],
+)
+def test_a_kept_cell_of_other_settings_is_not_taken(tmp_path, counted, change, trained):
+    usual = {"defenses": [NOISE], "attacks": [{"name": "decoder", "epochs": 1}], "seeds": 1}
+    matrix(tmp_path, **usual)
+    matrix(tmp_path, **{**usual, **change})
+    assert counted == {"trained": 1 + trained, "attacked": 2}
+
+
+def test_what_was_finished_survives_a_kill(tmp_path, counted, monkeypatch):
+    whole = cells_module.attack_victim
+
+    def killed(study, job):
+        if counted["attacked"] == 2:
+            raise KeyboardInterrupt
+        counted["attacked"] += 1
+        return whole(study, job)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(matrix_module, "attack_victim", killed)
+        with pytest.raises(KeyboardInterrupt):
+            matrix(tmp_path)
+    matrix(tmp_path)
+    assert counted == {"trained": 4, "attacked": 4}
+    reference = matrix(tmp_path / "undisturbed")
+    assert matrix(tmp_path).frame.equals(reference.frame)
+
+
+class Fragile(Defense):
+    name = "fragile"
+
+    def prepare(self, bottom, data):
+        raise ConfigError("can't stand these records", where="fragile")
+
+
+def test_a_cell_that_fails_is_left_out_and_told(tmp_path, monkeypatch):
+    monkeypatch.setattr(DEFENSES, "_entries", {**DEFENSES._entries, "fragile": Fragile})
+    result = matrix(tmp_path, defenses=["none", "fragile"], seeds=1)
+    assert set(result.frame["defense"]) == {"none"}
+    assert any("linear on fragile, seed 0: fragile: can't stand these records" in note for note in result.notes)
+    with pytest.raises(RunError, match="no cell could be computed; the first: linear on fragile"):
+        matrix(tmp_path, defenses=["fragile"], seeds=1)
+
+
+def test_insiders_play_in_a_matrix_too(tmp_path):
+    result = matrix(tmp_path, attacks=["spy"], defenses=["none"], seeds=1)
+    assert row(result, attack="spy", party="lab")["skill"] == pytest.approx(0, abs=1e-6)
+
+
+def test_a_required_protection_does_not_hinder_a_study_of_others(tmp_path):
+    required = TASK.model_copy(update={"protection": "gaussian"})
+    assert len(matrix(tmp_path, defenses=["none"], seeds=1, task=required).frame)
+
+
+@pytest.mark.parametrize(
+    ("change", "complaint"),
+    [
+        ({"defenses": [{"name": "gaussian", "sigma": -1}]}, "gaussian.sigma: -1 is not allowed"),
+        ({"defenses": ["gausian"]}, "unknown defense 'gausian'"),
+        ({"defenses": []}, "defenses: is empty"),
+        ({"attacks": []}, "attacks: is empty"),
+        ({"attacks": [{"name": "decoder", "epochs": 0}]}, "decoder.epochs: 0 is not allowed"),
+        ({"attacks": [Linear()]}, "is no name"),
+        ({"engine": "cloud"}, "unknown engine 'cloud'"),
+        ({"auxiliary": 0}, "no share of the records"),
+    ],
+)
+def test_a_mistake_is_told_before_anything_runs(tmp_path, counted, change, complaint):
+    with pytest.raises(ConfigError, match=complaint):
+        matrix(tmp_path / "out", **change)
+    assert counted == {"trained": 0, "attacked": 0}
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_defense_that_needs_labels_is_refused_where_there_are_none(tmp_path, monkeypatch):
+    monkeypatch.setattr(Gaussian, "needs_labels", True)
+    with pytest.raises(ConfigError, match="defenses: 'gaussian' needs labels, which a passive party does not have"):
+        matrix(tmp_path)
+    with pytest.raises(ConfigError, match="lab: 'gaussian' needs labels, which a passive party does not have"):
+        co.train(table_federation(), NOISE, task=TASK, progress=False)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("engine", ["local", "ray"])
+def test_other_processes_find_the_same(tmp_path, engine):
+    if engine == "ray":
+        pytest.importorskip("ray", reason="Ray is an extra: pip install 'colonnade[ray]'")
+    attacks = [{"name": "decoder", "epochs": 2}]
+    here, there = (
+        matrix(tmp_path / name, attacks=attacks, seeds=1, **options)
+        for name, options in (("here", {}), ("there", {"engine": engine, "jobs": 2}))
+    )
+    assert here.frame.equals(there.frame)

@@ -1,0 +1,160 @@
+"""If these fail, a result claims more than was measured, or is lost when it is kept."""
+
+import math
+
+import numpy as np
+import pandas as pd
+import pytest
+from audit_parts import Linear
+from scipy import stats
+
+import colonnade as co
+from colonnade.audit.result import AuditResult, Pictures
+from colonnade.audit.rows import NUMBERS, settings_of, strength_of, summarised
+from colonnade.defend.base import Defense
+from colonnade.errors import RunError
+
+KEYS = {
+    "dataset": "d", "cut": 2, "defense": "gaussian", "strength": 0.5, "attack": "decoder", "knowledge": "oracle",
+    "party": "lab", "defense_settings": '{"sigma": 0.5}', "attack_settings": "{}",
+}  # fmt: skip
+
+
+def rows(skills, **changed):
+    measured = dict.fromkeys(NUMBERS, math.nan)
+    return [
+        {**KEYS, "seed": seed, "model_seed": 0, **measured, "skill": skill, "identification": 0.25, **changed}
+        for seed, skill in enumerate(skills)
+    ]
+
+
+def result(*skills, settings=None, **changed) -> AuditResult:
+    return AuditResult.from_rows(rows(skills, **changed), [], [], settings or {"candidates": 20})
+
+
+def test_means_come_with_the_interval_of_95_percent():
+    frame = summarised(pd.DataFrame(rows([0.2, 0.4, 0.9])))
+    low, high = stats.t.interval(0.95, 2, loc=0.5, scale=stats.sem([0.2, 0.4, 0.9]))
+    assert len(frame) == 1
+    assert frame["seeds"].item() == 3
+    assert frame["skill"].item() == pytest.approx(0.5)
+    assert frame["skill_ci"].item() == pytest.approx((high - low) / 2)
+    assert math.isnan(summarised(pd.DataFrame(rows([0.2])))["skill_ci"].item()), "one seed has no interval"
+
+
+def test_columns_are_those_that_every_reader_relies_on():
+    names = list(summarised(pd.DataFrame(rows([0.1]))).columns)
+    assert names[:8] == ["dataset", "cut", "defense", "strength", "attack", "knowledge", "party", "seeds"]
+    assert [name for name in names if name.endswith("_ci")] == [f"{name}_ci" for name in NUMBERS]
+
+
+def test_three_attacks_on_one_model_do_not_make_its_accuracy_surer():
+    same = [{**one, "accuracy": 0.9} for one in rows([0.1, 0.2, 0.3])]
+    assert math.isnan(summarised(pd.DataFrame(same))["accuracy_ci"].item())
+    other = [{**one, "accuracy": 0.9 + one["seed"] / 100, "model_seed": one["seed"]} for one in same]
+    assert summarised(pd.DataFrame(other))["accuracy_ci"].item() > 0
+
+
+def test_perfect_guesses_have_an_infinite_ratio_and_no_interval():
+    perfect = summarised(pd.DataFrame(rows([1.0, 1.0], psnr=math.inf)))
+    assert perfect["psnr"].item() == math.inf
+    assert math.isnan(perfect["psnr_ci"].item())
+
+
+@pytest.mark.parametrize(
+    ("skills", "said", "not_said"),
+    [
+        ([0.8, 0.82, 0.81], "takes away 81.0 ± 2.5 % of a blind guess's error", "no better"),
+        ([0.8, 0.82, 0.81], "finds the true record among 20 in 25.0 ± 0.0 % of the cases (by chance 5 %)", "safe"),
+        ([0.1, -0.1, 0.2], "was not seen to do better than a blind guess (skill 6.7 ± 37.9 %)", "takes away"),
+        ([-0.5], "was not seen to do better than a blind guess (skill -50.0 %)", "takes away"),
+        ([0.3], "the only attack tried, takes away 30.0 % of", "±"),
+    ],
+)
+def test_the_verdict_says_what_the_numbers_say(skills, said, not_said):
+    found = result(*skills)
+    assert said in found.verdict[0]
+    assert not_said not in found.verdict[0]
+    assert found.verdict[0] in repr(found)
+
+
+def test_the_verdict_is_about_the_strongest_attack():
+    more = [*rows([0.2, 0.3]), *rows([0.6, 0.7], attack="ridge"), *rows([0.9, 0.9], knowledge="baseline", attack="x")]
+    found = AuditResult.from_rows(more, [], [], {"candidates": 20}).verdict
+    assert len(found) == 1
+    assert found[0].startswith("lab: ridge (oracle), the strongest of 2 attacks tried, takes away 65.0")
+
+
+def test_every_defense_has_a_verdict_of_its_own():
+    more = [*rows([0.2, 0.3]), *rows([0.6, 0.7], defense="none", defense_settings="{}", strength=math.nan)]
+    found = AuditResult.from_rows(more, [], [], {"candidates": 20}).verdict
+    assert [one.split(":")[0] for one in found] == ["lab under gaussian (sigma 0.5)", "lab under none"]
+
+
+def test_nothing_scored_says_nothing():
+    assert result(math.nan).verdict == ["no attack was scored: this says nothing about the uploads"]
+
+
+def test_few_seeds_and_what_was_left_out_are_noted():
+    assert "fewer than 3 seeds" in result(0.1, 0.2).notes[0]
+    assert result(0.1, 0.2, 0.3, settings={"notes": ["a"], "left_out": ["b"]}).notes == ["a", "left out: b"]
+
+
+def test_a_kept_result_reads_back_as_it_was(painted, tmp_path):
+    found = co.audit(painted, Linear(), seeds=2, progress=False)
+    read = AuditResult.load(found.save(tmp_path / "kept"))
+    assert read.frame.equals(found.frame)
+    assert read.verdict == found.verdict
+    assert len(read.pictures) == len(found.pictures) == 3
+    for one, other in zip(read.pictures, found.pictures, strict=True):
+        assert np.array_equal(one.guesses, other.guesses)
+        assert np.array_equal(one.originals, other.originals)
+    tidy = pd.read_parquet(tmp_path / "kept" / "audit.parquet")
+    assert tidy.equals(found.frame)
+
+
+def test_columns_are_kept_too(trained, tmp_path):
+    found = co.audit(trained, Linear(), seeds=1, progress=False)
+    assert AuditResult.load(found.save(tmp_path)).columns.equals(found.columns)
+
+
+def test_a_folder_without_a_result_is_told(tmp_path):
+    with pytest.raises(RunError, match="is no result of an audit"):
+        AuditResult.load(tmp_path)
+    (tmp_path / "audit.json").write_text("{")
+    with pytest.raises(RunError, match="is damaged"):
+        AuditResult.load(tmp_path)
+
+
+def test_the_page_needs_nothing_else_and_trusts_no_name(tmp_path):
+    shown = np.zeros((2, 3, 4, 4), np.float32)
+    keys = {**KEYS, "party": "<script>alert(1)</script>"}
+    more = [{**one, **keys} for one in rows([0.1, 0.2, 0.3])]
+    found = AuditResult.from_rows(more, [], [Pictures(keys, shown, shown)], {"candidates": 20, "notes": ["told"]})
+    page = found.to_html(tmp_path / "audit.html").read_text()
+    assert "<script>" not in page
+    assert "&lt;script&gt;" in page
+    assert "http" not in page
+    assert page.count("data:image/png;base64,") == 4
+    assert "0.2000 ± 0.2484" in page
+    assert "told" in page
+
+
+def test_every_kind_of_picture_can_be_shown(tmp_path):
+    for channels in (1, 2, 3):
+        shown = np.zeros((1, channels, 200, 2), np.float32)
+        found = AuditResult.from_rows(rows([0.1]), [], [Pictures(KEYS, shown, shown)], {})
+        assert found.to_html(tmp_path / "audit.html").stat().st_size > 500
+
+
+class Two(Defense):
+    knob = "rate"
+
+    def describe(self):
+        return {"name": "two", "rate": 3, "other": "x"}
+
+
+def test_the_strength_is_the_knobs_value():
+    assert strength_of(Two()) == 3.0
+    assert settings_of(Two().describe()) == '{"other": "x", "rate": 3}'
+    assert math.isnan(strength_of(Defense()))

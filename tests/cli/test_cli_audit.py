@@ -1,0 +1,267 @@
+"""`colonnade audit` from files: if these fail, nobody can audit a run without writing Python."""
+
+import json
+import shutil
+import sys
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+import yaml
+from typer.testing import CliRunner
+
+import colonnade as co
+from colonnade.attack import make_attack, run_attack
+from colonnade.audit.challenge import read_challenge
+from colonnade.audit.held_out import held_out_of
+from colonnade.audit.result import AuditResult
+from colonnade.audit.source import federation_from, load_trained, own_test_records
+from colonnade.cli import app
+from colonnade.cli.audit import choices
+from colonnade.errors import ConfigError
+
+sys.path.insert(0, str(Path(__file__).parents[1] / "audit"))
+from audit_parts import PARTIES, SETTINGS, table
+
+TASK = {**SETTINGS, "network": {"family": "mlp", "hidden": [8, 8]}}
+
+
+def colonnade(*words):
+    return CliRunner().invoke(app, [str(word) for word in words], env={"COLUMNS": "300"})
+
+
+def succeed(*words):
+    result = colonnade(*words)
+    assert result.exit_code == 0, result.stderr or result.exception
+    return result.stdout
+
+
+def write_study(folder: Path, task=TASK) -> Path:
+    frame = table().rename_axis("patient")
+    parties = {name: {"address": f"127.0.0.1:{7101 + place}"} for place, name in enumerate(PARTIES)}
+    federation = {"name": "study", "active": "clinic", "label": "outcome", "parties": parties, "task": task}
+    (folder / "federation.yaml").write_text(yaml.safe_dump(federation))
+    for name, columns in PARTIES.items():
+        own = [*columns, "outcome"] if name == "clinic" else columns
+        frame[own].to_csv(folder / f"{name}.csv")
+        data = {"path": f"{name}.csv", "id_column": "patient"}
+        (folder / f"{name}.yaml").write_text(yaml.safe_dump({"party": name, "data": data, "runs": "runs"}))
+    return folder
+
+
+@pytest.fixture(scope="module")
+def study(tmp_path_factory):
+    """Three parties' files, and what a training of them left."""
+    folder = write_study(tmp_path_factory.mktemp("study"))
+    succeed(
+        "train", folder / "federation.yaml", *party_files(folder), "--out", folder / "model", "--run", folder / "runs"
+    )
+    return folder
+
+
+def party_files(folder, *names):
+    return [word for name in names or PARTIES for word in ("--party", folder / f"{name}.yaml")]
+
+
+def files(folder, *names):
+    return ["--federation", folder / "federation.yaml", *party_files(folder, *names)]
+
+
+QUICK = ("--attacks", "decoder:epochs=2", "--seeds", "2")
+
+
+def test_a_run_is_audited_and_its_tables_and_page_are_kept(study, tmp_path):
+    printed = succeed("audit", "run", study / "runs", *files(study), *QUICK, "--out", tmp_path / "out")
+    assert "lab: decoder (oracle), the only attack tried" in printed
+    assert "mean record" in printed
+    kept = AuditResult.load(tmp_path / "out")
+    assert set(kept.frame["party"]) == {"lab", "insurer"}
+    assert set(kept.frame["dataset"]) == {"study"}
+    assert (tmp_path / "out" / "audit.html").read_text().startswith("<!doctype html>")
+
+
+def test_the_word_run_may_be_left_out_and_saved_models_do_as_well(study, tmp_path):
+    """The same model from its run folders, from its saved folder, and in Python: the same numbers."""
+    for name, model in (("runs", study / "runs"), ("model", study / "model")):
+        succeed("audit", model, *files(study), *QUICK, "--out", tmp_path / name)
+    found = [AuditResult.load(tmp_path / name).frame for name in ("runs", "model")]
+    assert found[0].equals(found[1])
+    federation = co.Federation.from_frame(table(), PARTIES, label=("clinic", "outcome"))
+    expected = co.audit(
+        co.load(study / "model"), {"name": "decoder", "epochs": 2}, federation=federation, seeds=2, progress=False
+    )
+    keys = ["attack", "party"]
+    one, other = (
+        frame.drop(columns="dataset").sort_values(keys, ignore_index=True) for frame in (found[0], expected.frame)
+    )
+    assert one[keys].equals(other[keys])
+    assert one[["mse", "skill", "accuracy"]].to_numpy() == pytest.approx(other[["mse", "skill", "accuracy"]].to_numpy())
+
+
+def test_machines_get_json_lines(study):
+    lines = [
+        json.loads(line) for line in succeed("audit", study / "model", *files(study), *QUICK, "--json").splitlines()
+    ]
+    assert [line["event"] for line in lines] == ["start", "step", "step", "result"]
+    assert {row["attack"] for row in lines[-1]["rows"]} >= {"decoder", "mean record"}
+    assert all(row["psnr"] is None for row in lines[-1]["rows"])
+
+
+def test_one_party_audits_its_own_run_with_its_own_file(study):
+    """After `join` a party has its own run folder and its own records, and nothing of the others."""
+    lines = succeed("audit", study / "runs" / "lab", *files(study, "lab"), *QUICK, "--json").splitlines()
+    rows = json.loads(lines[-1])["rows"]
+    assert {row["party"] for row in rows} == {"lab"}
+    assert {row["accuracy"] for row in rows} == {None}
+    with_others = succeed("audit", study / "runs", *files(study), *QUICK, "--json").splitlines()
+    assert {row["party"] for row in json.loads(with_others[-1])["rows"]} == {"lab", "insurer"}
+
+
+def test_a_partys_own_file_gives_it_exactly_the_tested_records(study):
+    """Otherwise it would attack what it trained on, and take that for the truth about new records."""
+    model = load_trained(study / "runs")
+    federation = federation_from(study / "federation.yaml", [study / f"{name}.yaml" for name in PARTIES])
+    expected = held_out_of(model, federation, None).records["lab"]
+    own = own_test_records(model, study / "federation.yaml", study / "lab.yaml")
+    assert set(own["lab"].ids) == set(expected.ids)
+    assert 0 < len(expected) < len(table())
+
+
+def test_a_run_over_the_network_is_read_too(study, tmp_path):
+    """Its config holds the whole federation file, where a simulation's holds the parties' names."""
+    shutil.copytree(study / "runs" / "lab", tmp_path / "lab")
+    config = {
+        "party": "lab",
+        "federation": yaml.safe_load((study / "federation.yaml").read_text()) | {"seed": 0},
+        "task": yaml.safe_load((study / "runs" / "lab" / "config.yaml").read_text())["task"],
+    }
+    (tmp_path / "lab" / "config.yaml").write_text(yaml.safe_dump(config))
+    one, other = (
+        json.loads(succeed("audit", run, *files(study, "lab"), *QUICK, "--json").splitlines()[-1])["rows"]
+        for run in (tmp_path / "lab", study / "runs" / "lab")
+    )
+    assert one == other
+
+
+def test_new_records_come_in_a_table(study, tmp_path):
+    table(60, seed=8).rename_axis("patient").to_csv(tmp_path / "new.csv")
+    lines = succeed("audit", study / "model", "--data", tmp_path / "new.csv", "--id", "patient", *QUICK, "--json")
+    assert {row["dataset"] for row in json.loads(lines.splitlines()[-1])["rows"]} == {"new"}
+
+
+def test_a_challenge_goes_out_and_guesses_come_back(study, tmp_path):
+    challenge, truth = tmp_path / "challenge", tmp_path / "truth"
+    succeed(
+        "audit", "export", study / "model", *files(study), "--attack", "decoder:epochs=2", "--victim", "lab",
+        "--out", challenge, "--truth", truth,
+    )  # fmt: skip
+    guesses = run_attack(make_attack("decoder", epochs=2), read_challenge(challenge))
+    np.savez(tmp_path / "guesses.npz", guesses=guesses.numpy())
+    scored = json.loads(succeed("audit", "score", truth, tmp_path / "guesses.npz", "--name", "ours", "--json"))
+    audited = succeed("audit", study / "model", *files(study), "--attacks", "decoder:epochs=2", "--seeds", 1, "--json")
+    rows = json.loads(audited.splitlines()[-1])["rows"]
+    expected = next(row for row in rows if (row["attack"], row["party"]) == ("decoder", "lab"))
+    found = next(row for row in scored["rows"] if row["attack"] == "ours")
+    assert found["mse"] == pytest.approx(expected["mse"])
+    assert "ours (oracle), the only attack tried" in succeed(
+        "audit", "score", truth, tmp_path / "guesses.npz", "--name", "ours"
+    )
+
+
+def test_knowledge_can_be_listed(study, tmp_path):
+    succeed(
+        "audit", "export", study / "model", *files(study), "--knowledge", "uploads,architecture", "--victim", "lab",
+        "--out", tmp_path / "c", "--truth", tmp_path / "t",
+    )  # fmt: skip
+    assert set(read_challenge(tmp_path / "c").held) == {"uploads", "architecture"}
+
+
+def test_a_matrix_goes_on_where_it_was(study, tmp_path):
+    words = (
+        "audit", "matrix", study / "federation.yaml", *party_files(study), "--defenses", "none,gaussian:sigma=1.0",
+        "--attacks", "decoder:epochs=1", "--seeds", 1, "--out", tmp_path / "out",
+    )  # fmt: skip
+    first = succeed(*words)
+    assert "lab under gaussian (sigma 1.0)" in first
+    kept = {path: path.stat().st_mtime_ns for path in (tmp_path / "out" / "cells").rglob("*.parquet")}
+    assert len(kept) == 2 * 3
+    assert succeed(*words) == first
+    assert {path: path.stat().st_mtime_ns for path in kept} == kept
+    frame = pd.read_parquet(tmp_path / "out" / "audit.parquet")
+    assert frame.groupby("defense")["accuracy_cost"].first()["none"] == 0
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "complaint"),
+    [
+        (["audit", "{study}/model", "--attacks", "decoder"], 3, "no records to audit with"),
+        (["audit", "{study}/model", "--federation", "{study}/federation.yaml"], 3, "no records to audit with"),
+        (["audit", "{study}", "{files}"], 8, "holds no trained model"),
+        (["audit", "{study}/model", "{files}", "--attacks", "decodr"], 3, "unknown attack 'decodr'"),
+        (["audit", "{study}/model", "{files}", "--attacks", "decoder:epochs"], 3, "'epochs' is no parameter"),
+        (["audit", "{study}/model", "{files}", "--auxiliary", "1.5"], 3, "1.5 is no share"),
+        (["audit", "export", "{study}/model", "{files}", "--out", "c", "--truth", "t"], 3, "--attack or --knowledge"),
+        (["audit", "score", "{study}/nowhere", "g.npz"], 8, "truth.json: is missing"),
+        (
+            [
+                "audit",
+                "matrix",
+                "{study}/federation.yaml",
+                "{parties}",
+                "--defenses",
+                "gaussian:sigma=-1",
+                "--out",
+                "o",
+            ],
+            3,
+            "gaussian.sigma: -1 is not allowed",
+        ),
+        (
+            [
+                "audit",
+                "matrix",
+                "{study}/federation.yaml",
+                "{parties}",
+                "--defenses",
+                "none",
+                "--engine",
+                "x",
+                "--out",
+                "o",
+            ],
+            3,
+            "unknown engine 'x'",
+        ),
+    ],
+)
+def test_a_mistake_is_one_line(study, words, code, complaint, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    filled = []
+    for word in words:
+        filled += files(study) if word == "{files}" else party_files(study) if word == "{parties}" else [
+            word.replace("{study}", str(study))
+        ]  # fmt: skip
+    result = colonnade(*filled)
+    assert result.exit_code == code, result.output
+    assert complaint in result.stderr
+    assert len(result.stderr.splitlines()) == 1
+
+
+def test_one_party_does_not_know_the_active_partys_split_column(study, tmp_path):
+    shutil.copytree(study / "runs" / "lab", tmp_path / "lab")
+    config = yaml.safe_load((tmp_path / "lab" / "config.yaml").read_text())
+    config["task"]["split"]["column"] = "part"
+    (tmp_path / "lab" / "config.yaml").write_text(yaml.safe_dump(config))
+    result = colonnade("audit", tmp_path / "lab", *files(study, "lab"))
+    assert result.exit_code == 3
+    assert "only the active party knows" in result.stderr
+
+
+def test_choices_are_names_with_parameters():
+    assert choices("none, gaussian:sigma=0.5:deep=true") == [
+        {"name": "none"}, {"name": "gaussian", "sigma": 0.5, "deep": True},
+    ]  # fmt: skip
+    for wrong in ("decoder:epochs", "decoder:=5", "decoder:name=x"):
+        with pytest.raises(ConfigError, match="is no parameter"):
+            choices(wrong)
