@@ -34,7 +34,7 @@ def test_channels_are_few_and_of_unit_scale(kind):
 def test_a_record_has_the_same_noise_each_time(train):
     """A curious party would average the noise away."""
     x = vectors(400)
-    defense = Bottleneck(sigma=2.0, adversary=0.0)
+    defense = Bottleneck(sigma=2.0, memoise=True, adversary=0.0)
     at_work = set_up(defense, dense_bottom(), x)
     h = torch.zeros(400, 8)
     first, second = (defense.protect(x, h, train) for _ in range(2))
@@ -48,7 +48,7 @@ def test_a_record_has_the_same_noise_each_time(train):
 @pytest.mark.parametrize("kind", ["vectors", "maps"])
 def test_the_bottom_learns_the_task_against_the_decoder(kind):
     x, preparation = images() if kind == "maps" else (vectors(), None)
-    defense = Bottleneck(sigma=0.5, adversary=3.0)
+    defense = Bottleneck(sigma=0.5, memoise=True, adversary=3.0)
     at_work = set_up(defense, conv_bottom() if kind == "maps" else dense_bottom(), x, preparation)
     for _ in range(30):
         one_step(at_work, rate=0.0, grad=torch.zeros(at_work.upload(torch.arange(len(x)), train=False).shape))
@@ -153,7 +153,7 @@ def test_a_batch_may_overlap_in_one_record():
 def test_a_loaded_model_keeps_a_records_noise():
     """Every process would give a record new noise, to be averaged with the old."""
     x = vectors()
-    first, second = Bottleneck(), Bottleneck()
+    first, second = Bottleneck(memoise=True), Bottleneck(memoise=True)
     uploads = []
     at_work = set_up(first, dense_bottom(), x)
     one_step(at_work)
@@ -174,7 +174,7 @@ def test_anybody_can_add_noise_of_the_scale():
 
 
 def test_strength_is_checked_and_described():
-    described = {"name": "bottleneck", "channels": 8, "sigma": 2.0, "memoise": True, "adversary": 2.0, "causal": 0.0}
+    described = {"name": "bottleneck", "channels": 8, "sigma": 2.0, "memoise": False, "adversary": 2.0, "causal": 0.0}
     assert make_defense("bottleneck").describe() == described
     assert make_defense("bottleneck").spend() is None
     with pytest.raises(ConfigError, match=r"bottleneck\.channels: 2\.5"):

@@ -77,7 +77,7 @@ DEFENSES_UNDER_TEST = [
     Case("invl_enp", {"rank": 4, "refresh": 1}),
     Case("invl_enp", {"rank": 4, "refresh": 2}),
     Case("bottleneck"),
-    Case("bottleneck", {"adversary": 0.0, "memoise": False}),
+    Case("bottleneck", {"adversary": 0.0, "memoise": True}),
     Case("causshield", {"rounds": 2, "surrogate_epochs": 1}),
     Case("causshield", {"rounds": 2, "route": "persistent", "mask_source": "none", "surrogate_epochs": 1}),
 ]

