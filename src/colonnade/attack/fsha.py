@@ -75,7 +75,7 @@ class Fsha(Shadowing):
         self.critics = nn.ModuleList(
             build_critic(shape, width=self.critic_width, seed=self.new_seed()) for shape in self._uploads.shapes
         ).to(self.device)
-        self._spot = self.adam(self.critics.parameters(), self.learning_rate)
+        self._spot = torch.optim.Adam(self.critics.parameters(), self.learning_rate, betas=(0.0, 0.9), fused=True)
         learners = [*self.shadows.parameters(), *self.decoder.parameters()]
         self._reproduce = self.adam(learners, self.pilot_rate)
 

@@ -69,6 +69,10 @@ class Defense:
         """Return the upload for records `x` with representation `h`."""
         return h
 
+    def rehearse(self, x: Tensor, h: Tensor) -> Tensor:
+        """Return an upload that stays at home: local updates between two exchanges work on it."""
+        return self.protect(x, h, train=True)
+
     def backward(self, x: Tensor, h: Tensor, upload: Tensor, grad: Tensor) -> None:
         """Carry the gradient that came back for `upload` into the bottom model; local losses join here."""
         upload.backward(grad)  # type: ignore[no-untyped-call]

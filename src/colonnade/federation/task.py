@@ -59,6 +59,23 @@ class SplitSettings(Settings):
         return self
 
 
+class WeightSettings(Settings):
+    """How much each party's part of the task counts in what it is told to improve.
+
+    Attributes:
+        strategy: `none` sends plain gradients; `uniform` divides them by the number of parties that upload; `shapley`
+            weighs each party by what it brings to the task just now. Weights sum to 1.
+        every: steps between two looks at what each party brings.
+        floor: no weight falls below this before all are made to sum to 1.
+        smoothing: share of the old weight that stays at each look.
+    """
+
+    strategy: Literal["none", "uniform", "shapley"] = "none"
+    every: int = Field(default=10, ge=1)
+    floor: float = Field(default=0.05, ge=0, le=1)
+    smoothing: float = Field(default=0.5, ge=0, lt=1)
+
+
 class Task(Settings):
     """What the federation learns together."""
 
@@ -68,6 +85,10 @@ class Task(Settings):
     split: SplitSettings = SplitSettings()
     epochs: int = Field(default=20, ge=1)
     batch_size: int = Field(default=256, ge=1)
+    local_updates: int = Field(
+        default=1, ge=1, description="steps that every party takes on a batch between two exchanges"
+    )
+    weights: WeightSettings = WeightSettings()
     patience: int | None = Field(
         default=None, ge=1, description="stop after so many epochs without a better validation loss"
     )

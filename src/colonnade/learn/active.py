@@ -6,6 +6,7 @@ import math
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, ClassVar, Protocol
 
 import numpy as np
@@ -23,10 +24,17 @@ from colonnade.learn.role import Role, Seat
 from colonnade.learn.scores import scores
 from colonnade.learn.tensors import to_array, to_tensor
 from colonnade.learn.top import Top
+from colonnade.learn.weights import Weights
+from colonnade.measure.shapley import Coalition, shapley
 from colonnade.nets import build_top, upload_shape
 from colonnade.progress import Progress
 from colonnade.wire.channel import Channel
 from colonnade.wire.message import Message
+
+Batch = tuple[list[Tensor], list[Tensor | None], Tensor]
+"""Uploads, who holds which record, labels."""
+CONTRIBUTION_RECORDS = 2048
+"""At most so many test records judge what each party contributes: every coalition is a pass of the top model."""
 
 
 class Curious(Protocol):
@@ -70,6 +78,7 @@ class Active(Role):
         self._held: dict[str, Tensor | None] = {}
         self._shapes: dict[str, tuple[int, ...]] = {}
         self._epoch_losses: list[float] = []
+        self._tested: list[Batch] = []
         self._began = time.monotonic()
 
     # -- the stops of the run ---------------------------------------------------------------------------------------
@@ -101,15 +110,19 @@ class Active(Role):
         """Gather the uploads, take one step, answer every party."""
         own = [self.own_upload(positions, train=True)] if self.bottom else []
         uploads = own + self._receive("upload", step, positions)
-        labels = self._targets[positions]
-        answered = self.top.learn(uploads, self._masks(positions), labels, self.rate(step))
-        gradients = dict(zip(self._shapes, answered.gradients, strict=True))
+        labels, masks, updates = self._targets[positions], self._masks(positions), self.task.local_updates
+        self._weights.look(step, partial(self._worth, batches=[(uploads, masks, labels)]))
+        answered = self.top.learn(uploads, masks, labels, self.rate(step), updates)
+        gradients = {
+            party: gradient if weight == 1 else weight * gradient
+            for (party, weight), gradient in zip(self._weights.current.items(), answered.gradients, strict=True)
+        }
         if self.curious:
             gradients.update(self.curious.watch(step, dict(zip(self._shapes, uploads, strict=True)), labels, gradients))
         for party in self.agreement.passive:
             self.channel.send(party, "gradient", step, {"gradient": to_array(gradients[party], self.channel)})
         if self.bottom:
-            self.bottom.learn(gradients[self.seat.party], self.rate(step))
+            self.bottom.learn(gradients[self.seat.party], self.rate(step), updates)
         self._epoch_losses.append(answered.loss)
         self.progress.advance(step + 1, loss=answered.loss, sent_bytes=self.channel.sent_bytes)
 
@@ -122,6 +135,8 @@ class Active(Role):
             remedy = "lower optimizer.learning_rate, or give the split some validation records"
             raise RunError("the validation loss is no number", where=f"epoch {epoch}", remedy=remedy)
         row |= {f"validation_{name}": value for name, value in validation.items()}
+        if self.task.weights.strategy != "none":
+            row |= {f"weight_{party}": weight for party, weight in self._weights.current.items()}
         best = bool(validation) and validation["loss"] < self.course.best_loss
         if best:
             self.course.best_loss, self.course.best_epoch = validation["loss"], epoch
@@ -145,7 +160,12 @@ class Active(Role):
             recipe=self._recipe,
             label_name=self._label_name(),
         )
-        result = {"test": test, "best_epoch": self.course.best_epoch, "history": self.course.history}
+        result = {
+            "test": test,
+            "best_epoch": self.course.best_epoch,
+            "history": self.course.history,
+            "contributions": self._contributions(),
+        }
         return Part(self.seat.party, bottom=self._part, top=part, result=result)
 
     # -- state ----------------------------------------------------------------------------------------------------
@@ -161,12 +181,13 @@ class Active(Role):
 
     def progress_meta(self) -> dict[str, Any]:
         """Return how the run has gone so far."""
-        return {"course": vars(self.course), "epoch_losses": self._epoch_losses}
+        return {"course": vars(self.course), "epoch_losses": self._epoch_losses, "weights": self._weights.state()}
 
     def load_progress(self, meta: Mapping[str, Any]) -> None:
         """Restore what `progress_meta` returned."""
         self.course = Course(**meta["course"])
         self._epoch_losses = list(meta["epoch_losses"])
+        self._weights.load(meta["weights"])
 
     # -- beginnings -----------------------------------------------------------------------------------------------
 
@@ -222,6 +243,7 @@ class Active(Role):
             "hidden": network.hidden,
             "join": network.join,
         }
+        self._weights = Weights(self.task.weights, list(self._shapes))
         top = build_top(**self._recipe, seed=self.private_seed("top"))
         self.top = Top(
             top,
@@ -255,13 +277,32 @@ class Active(Role):
         outputs = []
         for step, positions in batches:
             own = [self.own_upload(positions, train=False)] if self.bottom else []
-            outputs.append(self.top.predict(own + self._receive(kind, step, positions), self._masks(positions)))
+            uploads, masks = own + self._receive(kind, step, positions), self._masks(positions)
+            outputs.append(self.top.predict(uploads, masks))
+            if kind == "test" and sum(len(labels) for *_, labels in self._tested) < CONTRIBUTION_RECORDS:
+                self._tested.append((uploads, masks, self._targets[positions]))
         if not outputs:
             return {}
         targets = self._targets[np.concatenate([positions for _, positions in batches])]
         joined = torch.cat(outputs)
         loss = float(self.top.loss(joined, targets))
         return {"loss": loss, **(scores(joined, targets, self._label) if math.isfinite(loss) else {})}
+
+    def _worth(self, present: Coalition, batches: Sequence[Batch]) -> float:
+        """Return minus the mean loss on `batches` when the parties that are not `present` are not there."""
+        absent = [index for index, party in enumerate(self._shapes) if party not in present]
+        losses, counts = [], []
+        for uploads, masks, labels in batches:
+            losses.append(float(self.top.loss(self.top.without(absent, uploads, masks), labels)))
+            counts.append(len(labels))
+        return -float(np.average(losses, weights=counts))
+
+    def _contributions(self) -> dict[str, float]:
+        """Return each party's Shapley share of what the uploads bring to the test records; they sum to 1."""
+        if not self._tested or not all(math.isfinite(float(mean.sum())) for mean in self.top.means):
+            return {}
+        shares = shapley(partial(self._worth, batches=self._tested), list(self._shapes), seed=self.agreement.seed)
+        return shares.fractions() if math.isfinite(shares.total) else {}
 
     def _out_of_patience(self, epoch: int) -> bool:
         patience = self.task.patience

@@ -63,14 +63,28 @@ class Bottom:
             self._pending = _Pending(x, h, upload)
         return upload.detach()
 
-    def learn(self, gradient: Tensor, rate: float) -> None:
-        """Carry the gradient of the last training upload through defense and network, and step."""
+    def learn(self, gradient: Tensor, rate: float, updates: int = 1) -> None:
+        """Carry the gradient of the last training upload through defense and network, and step; `updates` times.
+
+        Further updates follow the same gradient, which grows stale, at what the network makes of the records by then.
+        """
         if self._pending is None:
             raise RuntimeError("learn() needs a training upload before it")
         pending, self._pending = self._pending, None
+        self._step(pending, gradient, rate)
+        for _ in range(updates - 1):
+            self._step(self._again(pending), gradient, rate)
+
+    def _step(self, pending: _Pending, gradient: Tensor, rate: float) -> None:
         self.optimizer.zero_grad()
         self.defense.backward(pending.x, pending.h, pending.upload, gradient)
         self.optimizer.step(rate)
+
+    def _again(self, pending: _Pending) -> _Pending:
+        with precision(self.device, self._mixed):
+            h = self.network(pending.x)
+            upload = self.defense.rehearse(pending.x, h).float()
+        return _Pending(pending.x, h, upload)
 
     def state_dict(self) -> dict[str, Tensor]:
         """Return everything a resumed run needs."""

@@ -83,6 +83,15 @@ class VerticalModel:
         return pd.DataFrame(self._result.get("history", []))
 
     @property
+    def contributions(self) -> dict[str, float]:
+        """Each party's share of what all uploads bring to the test records (Shapley); the shares sum to 1.
+
+        A share below zero says that the model would have done better without that party's uploads.
+        """
+        part = self.parts.get(self.agreement.active)
+        return dict(part.result.get("contributions", {})) if part else {}
+
+    @property
     def classes(self) -> list[Any]:
         """The classes, in the order of the probabilities; empty for regression."""
         return list(self._top.label.classes)

@@ -49,7 +49,8 @@ class Passive(Role):
         count = self._send_upload("upload", step, positions, train=True)
         answer = self.channel.recv(self.agreement.active, "gradient", step)
         if count and self.bottom:
-            self.bottom.learn(to_tensor(answer.tensors["gradient"], self.seat.device), self.rate(step))
+            gradient = to_tensor(answer.tensors["gradient"], self.seat.device)
+            self.bottom.learn(gradient, self.rate(step), self.task.local_updates)
 
     def end_epoch(self, epoch: int) -> bool:
         """Upload the validation records, then do what the active party decides."""

@@ -55,31 +55,54 @@ class Top:
         filled[held] = upload
         return filled
 
-    def learn(self, uploads: Sequence[Tensor], held: Sequence[Tensor | None], labels: Tensor, rate: float) -> Answered:
-        """Take one step; return the loss and the gradient of every party's own upload."""
+    def learn(
+        self,
+        uploads: Sequence[Tensor],
+        held: Sequence[Tensor | None],
+        labels: Tensor,
+        rate: float,
+        updates: int = 1,
+    ) -> Answered:
+        """Take `updates` steps; return the loss and the gradient of every party's own upload before the first."""
         self._follow_means(uploads)
         leaves = [upload.detach().requires_grad_() for upload in uploads]
-        rows = [self.fill(index, leaf, mask) for index, (leaf, mask) in enumerate(zip(leaves, held, strict=True))]
-        if not self.network.training:  # walks through all modules: not for every batch
-            self.network.train()
-        self.optimizer.zero_grad()
-        with precision(self.device, self._mixed):
-            outputs = self.network(rows)
-        loss = self.loss(outputs.float(), labels)
-        loss.backward()  # type: ignore[no-untyped-call]
-        self.optimizer.step(rate)
+        loss = self._step(leaves, held, labels, rate)
         gradients = tuple(leaf.grad if leaf.grad is not None else torch.zeros_like(leaf) for leaf in leaves)
-        return Answered(float(loss.detach()), gradients)
+        for _ in range(updates - 1):
+            self._step([upload.detach() for upload in uploads], held, labels, rate)
+        return Answered(float(loss), gradients)
 
     def predict(self, uploads: Sequence[Tensor], held: Sequence[Tensor | None]) -> Tensor:
         """Return raw outputs, one row per record."""
         self.network.eval()
         with torch.no_grad(), precision(self.device, self._mixed):
-            rows = [
-                self.fill(index, upload, mask) for index, (upload, mask) in enumerate(zip(uploads, held, strict=True))
-            ]
+            outputs: Tensor = self.network(self._rows(uploads, held))
+        return outputs.float()
+
+    def without(self, absent: Sequence[int], uploads: Sequence[Tensor], held: Sequence[Tensor | None]) -> Tensor:
+        """Return raw outputs as if some parties were not there: their mean uploads stand in."""
+        rows = self._rows(uploads, held)
+        for index in absent:
+            rows[index] = self.means[index].expand_as(rows[index])
+        self.network.eval()
+        with torch.no_grad(), precision(self.device, self._mixed):
             outputs: Tensor = self.network(rows)
         return outputs.float()
+
+    def _rows(self, uploads: Sequence[Tensor], held: Sequence[Tensor | None]) -> list[Tensor]:
+        return [self.fill(index, upload, mask) for index, (upload, mask) in enumerate(zip(uploads, held, strict=True))]
+
+    def _step(self, leaves: Sequence[Tensor], held: Sequence[Tensor | None], labels: Tensor, rate: float) -> Tensor:
+        """Take one step of the optimiser; leaves that want their gradient get it. Return the loss."""
+        if not self.network.training:  # walks through all modules: not for every batch
+            self.network.train()
+        self.optimizer.zero_grad()
+        with precision(self.device, self._mixed):
+            outputs = self.network(self._rows(leaves, held))
+        loss = self.loss(outputs.float(), labels)
+        loss.backward()  # type: ignore[no-untyped-call]
+        self.optimizer.step(rate)
+        return loss.detach()
 
     def loss(self, outputs: Tensor, labels: Tensor) -> Tensor:
         """Return the mean loss: squared error for regression, cross-entropy otherwise."""

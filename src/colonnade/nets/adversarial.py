@@ -97,7 +97,13 @@ def build_pilot(
     shrinks = len(record) == len(upload) == 3 and upload[1] <= record[1] and upload[2] <= record[2]
     if shrinks:
         return initialised(lambda: Pilot(_shrink(record, upload, width, linear)), seed)
-    return initialised(lambda: Pilot(_perceptron(record, math.prod(upload)).append(nn.Unflatten(1, upload))), seed)
+
+    def build() -> Pilot:
+        size = math.prod(upload)
+        body = Dense(math.prod(record), size) if linear else _perceptron(record, size)
+        return Pilot(nn.Sequential(body, nn.BatchNorm1d(size, affine=False), nn.Unflatten(1, upload)))
+
+    return initialised(build, seed)
 
 
 def build_conditional(body: nn.Module, shape: Sequence[int], classes: int, *, seed: int) -> Conditional:
@@ -197,7 +203,7 @@ class PlainBlock(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         """Return the block's output for maps `x`."""
-        output: Tensor = x + self.conv2(functional.relu(self.conv1(functional.relu(x))))
+        output: Tensor = x + self.conv2(functional.silu(self.conv1(functional.silu(x))))
         return output
 
 
@@ -222,7 +228,7 @@ def _shrink(record: Shape, upload: Shape, width: int, linear: bool) -> nn.Sequen
         made = min(2 * made, 4 * width)
     layers += _conv(channels, made, linear)
     kernel = (size[0] - upload[1] + 1, size[1] - upload[2] + 1)
-    return nn.Sequential(*layers, nn.Conv2d(made, upload[0], kernel))
+    return nn.Sequential(*layers, nn.Conv2d(made, upload[0], kernel), nn.BatchNorm2d(upload[0], affine=False))
 
 
 def _conv(channels_in: int, channels: int, linear: bool, stride: int = 1) -> list[nn.Module]:

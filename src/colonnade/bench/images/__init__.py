@@ -1,5 +1,5 @@
 """Benches of reconstruction: halves of pictures, defenses and attacks, published values."""
 
-from colonnade.bench.images import learning, tables, timing
+from colonnade.bench.images import learning, risk, speed, tables, timing
 
-__all__ = ["learning", "tables", "timing"]
+__all__ = ["learning", "risk", "speed", "tables", "timing"]

@@ -82,11 +82,17 @@ def pictures(
     wanted = 2 * len(test) if held_out is None else held_out
     spare = max(wanted - len(test), 0)
     outside = np.concatenate([test[:wanted], train[:spare]])
-    inside = train[spare:] if private is None else train[spare : spare + private]
+    inside = train[spare:] if private is None else _every_class_first(train[spare:], labels)[:private]
     rows = np.concatenate([inside, outside])
     split = np.repeat(["train", "validation", "test"], [len(inside), watched, len(outside) - watched])
     federation = Federation.from_images(images[rows], labels[rows], list(STRIPS), split=split)
     return federation if overlap == 1 else _partly(federation, overlap, len(inside), rng)
+
+
+def _every_class_first(rows: npt.NDArray[np.intp], labels: npt.NDArray[np.int64]) -> npt.NDArray[np.intp]:
+    """Return the rows with one of each class in front: of a hundred classes a few rows would lack some."""
+    first = np.sort(np.unique(labels[rows], return_index=True)[1])
+    return np.concatenate([rows[first], np.delete(rows, first)])
 
 
 def _partly(federation: Federation, overlap: float, private: int, rng: np.random.Generator) -> Federation:

@@ -1,0 +1,150 @@
+"""If these fail, local updates drift from what was agreed, or parties are weighed and paid for what others brought."""
+
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+from torch import nn
+
+import colonnade as co
+from colonnade.defend import make_defense
+from colonnade.federation.task import OptimizerSettings, WeightSettings
+from colonnade.learn.bottom import Bottom
+from colonnade.learn.weights import Weights
+
+QUICK = {"epochs": 3, "batch_size": 32, "progress": False}
+
+
+@pytest.fixture(scope="module")
+def federation():
+    """The lab knows the answer, the insurer knows nothing, the clinic has the label and a hint."""
+    rng = np.random.default_rng(0)
+    values = rng.normal(size=(400, 6))
+    table = pd.DataFrame(values, columns=["age", "bmi", "glucose", "insulin", "claims", "visits"])
+    table["outcome"] = np.where(0.3 * values[:, 0] + values[:, 2] + values[:, 3] > 0, "ill", "well")
+    parties = {"clinic": ["age", "bmi"], "lab": ["glucose", "insulin"], "insurer": ["claims", "visits"]}
+    return co.Federation.from_frame(table, parties, label=("clinic", "outcome"))
+
+
+def weights(model, party="lab"):
+    return nn.utils.parameters_to_vector(model.parts[party].bottom.network.parameters()).detach()
+
+
+class Heard:
+    """Keeps the gradients of the first batch."""
+
+    def begin(self, top, shapes, outputs):
+        self.first = None
+
+    def watch(self, step, uploads, labels, honest):
+        self.first = self.first or {party: gradient.clone() for party, gradient in honest.items()}
+        return honest
+
+
+def heard(federation, **settings):
+    listener = Heard()
+    co.train(federation, seed=0, curious=listener, **QUICK, **settings)
+    return listener.first
+
+
+def test_one_local_update_is_the_classic_split(federation):
+    plain, one = co.train(federation, **QUICK), co.train(federation, local_updates=1, **QUICK)
+    assert torch.equal(weights(plain), weights(one))
+
+
+def test_further_local_updates_follow_the_stale_gradient_at_fresh_representations():
+    """Against three steps by hand on a network that is not linear in its weights."""
+    torch.manual_seed(0)
+    network = nn.Sequential(nn.Linear(3, 4), nn.Tanh(), nn.Linear(4, 2))
+    by_hand = nn.Sequential(nn.Linear(3, 4), nn.Tanh(), nn.Linear(4, 2))
+    by_hand.load_state_dict(network.state_dict())
+    x, gradient = torch.randn(5, 3), torch.randn(5, 2)
+    bottom = Bottom(
+        network,
+        x,
+        make_defense("none"),
+        settings=OptimizerSettings(name="sgd", momentum=0.0),
+        device=torch.device("cpu"),
+    )
+    bottom.upload(torch.arange(5), train=True)
+    bottom.learn(gradient, rate=0.1, updates=3)
+    for _ in range(3):
+        by_hand.zero_grad()
+        by_hand(x).backward(gradient)
+        with torch.no_grad():
+            for parameter in by_hand.parameters():
+                parameter -= 0.1 * parameter.grad
+    for found, expected in zip(network.parameters(), by_hand.parameters(), strict=True):
+        torch.testing.assert_close(found, expected)
+
+
+def test_local_updates_learn_more_from_as_many_messages(federation):
+    settings = {"seed": 0, "progress": False, "batch_size": 64, "epochs": 3}
+    once, often = (co.train(federation, local_updates=count, **settings) for count in (1, 5))
+    assert often.history["train_loss"].iloc[-1] < once.history["train_loss"].iloc[-1] - 0.05
+
+
+def test_what_stays_at_home_costs_no_privacy(federation):
+    model = co.train(federation, {"name": "dp_gaussian", "epsilon": 50.0}, local_updates=4, **QUICK)
+    defense = model.parts["lab"].bottom.defense
+    assert defense.spend().releases == QUICK["epochs"], "a training record is uploaded once an epoch"
+
+
+def test_uniform_weights_divide_the_gradient_by_the_number_of_parties(federation):
+    plain, uniform = heard(federation), heard(federation, weights={"strategy": "uniform"})
+    for party in ("clinic", "lab", "insurer"):
+        torch.testing.assert_close(uniform[party], plain[party] / 3)
+
+
+def test_shapley_weights_sum_to_one_and_favour_who_brings_most(federation):
+    model = co.train(
+        federation, seed=0, epochs=12, batch_size=32, progress=False, weights={"strategy": "shapley", "every": 2}
+    )
+    found = model.history[["weight_clinic", "weight_lab", "weight_insurer"]]
+    np.testing.assert_allclose(found.sum(axis=1), 1)
+    assert found["weight_lab"].iloc[-1] > 0.5 > found["weight_clinic"].iloc[-1]
+    assert found["weight_insurer"].iloc[-1] < 0.2
+
+
+def test_a_resumed_run_keeps_its_weights(federation, tmp_path):
+    settings = {
+        "seed": 0, "epochs": 4, "batch_size": 32, "progress": False, "checkpoint_every": 5,
+        "weights": {"strategy": "shapley", "every": 3}, "local_updates": 2,
+    }  # fmt: skip
+    undisturbed = co.train(federation, **settings)
+
+    class Stumble(Heard):
+        def watch(self, step, uploads, labels, honest):
+            if step == 17:
+                raise RuntimeError("stumbled")
+            return honest
+
+    with pytest.raises(RuntimeError, match="stumbled"):
+        co.train(federation, run=tmp_path, curious=Stumble(), **settings)
+    resumed = co.train(federation, run=tmp_path, resume=True, **settings)
+    assert torch.equal(weights(resumed), weights(undisturbed))
+    assert resumed.history.equals(undisturbed.history)
+
+
+def test_contributions_are_shares_of_what_all_bring(federation, tmp_path):
+    model = co.train(federation, seed=0, epochs=15, batch_size=32, progress=False)
+    shares = model.contributions
+    assert sum(shares.values()) == pytest.approx(1)
+    assert shares["lab"] > 0.6 and abs(shares["insurer"]) < 0.15
+    model.save(tmp_path / "model")
+    assert co.load(tmp_path / "model").contributions == shares
+
+
+def test_nothing_is_divided_before_anything_is_learned():
+    held = Weights(WeightSettings(strategy="shapley", every=1), ["a", "b"])
+    held.look(0, lambda present: 0.001 * len(present))
+    assert held.current == {"a": 0.5, "b": 0.5}
+    held.look(1, lambda present: float("a" in present))
+    assert held.current["a"] == pytest.approx(0.5 * 0.5 + 0.5 / 1.05)
+    assert sum(held.current.values()) == pytest.approx(1)
+
+
+def test_a_look_happens_only_every_so_many_steps():
+    held = Weights(WeightSettings(strategy="shapley", every=4), ["a", "b"])
+    for step in (1, 2, 3, 5):
+        held.look(step, lambda present: pytest.fail("not now"))
