@@ -26,7 +26,8 @@ class PrivateRelease(Defense, ABC):
 
     Calibrated, every representation is clipped to a norm of at most C, so that exchanging a record for any other moves
     it by at most 2C. C is the median norm over the first ten batches, by the first weights, and then frozen; it is read
-    from the data without noise, and that one number is not accounted for.
+    from the data without noise, and that one number is not accounted for. Nor is what a record does to the bottom's
+    weights, and through them to other records' uploads: the account is about a record's own uploads.
 
     Args:
         epsilon: the privacy of one release of one record.
