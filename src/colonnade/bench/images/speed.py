@@ -80,7 +80,7 @@ def search(stage: Stage, attack: Choice, count: int) -> Search:
     found = attack_afterwards(made, evidence, stage.seed, device)
     seconds = time.perf_counter() - started
     guesses = {
-        party: natural(bottom_of(stage.model, party).preparation, one.numpy()).astype(float)
+        party: natural(bottom_of(stage.model, party).preparation, one.numpy())
         for party, one in found.items()
     }
     (truth,) = stage.whole.values()
