@@ -7,6 +7,9 @@ from pathlib import Path
 
 import pytest
 
+# They hold no doctests, and a second file of one name can't be collected as a module beside the first.
+collect_ignore_glob = ["conftest.py", "*/conftest.py"]
+
 
 @pytest.fixture(scope="session")
 def shared_data() -> Path:
