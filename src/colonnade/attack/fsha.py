@@ -14,7 +14,6 @@ from colonnade.attack.registry import ATTACKS
 from colonnade.attack.shadow import Shadowing, step_down
 from colonnade.nets.adversarial import build_critic, build_pilot
 from colonnade.nets.shapes import Shape
-from colonnade.strength import number
 
 
 @ATTACKS.register("fsha")
@@ -25,10 +24,22 @@ class Fsha(Shadowing):
     tell victim's uploads from pilot's, and the victim gets the gradient that lowers what the critic says of it. The
     task's gradient is not sent, so utility must be measured on an honest run.
 
+    Two things differ from the published code. A pilot's outputs are normalised, and take the sign and the scale of the
+    uploads that the victim begins with: left to itself a pilot drifts to where the victim can't follow. And the critic
+    takes several steps a batch under a lighter penalty, because the victim's learning rate is not the attacker's
+    to choose: published is a victim ten times slower than the critic, over 10,000 batches. The preset `paper` keeps the
+    published numbers.
+
+    What to expect: the attack is slow, and a quick victim outruns it. Of whole 8 x 8 digits behind three convolutions
+    it found 61 % (as skill against the mean; critic of 16 channels, one seed) in 800 batches of a victim at Adam 3e-4
+    and nothing at 1e-3; the published penalty and single step of the critic found nothing in as many batches. Without
+    classes a victim may also settle on a mirror image, which is worse than the mean.
+
     Args:
         preset: `smoke`, `default` or `paper`; fills what is left at None.
         decoder_width: channels of the decoder, or hidden units where records are no images.
         critic_width: channels of the critic (published: 256).
+        critic_steps: steps of the critic for each batch (published: 1).
         learning_rate: of the critics' Adam (published: 1e-4).
         pilot_rate: of the pilots' and the decoder's Adam (published: 1e-5, over 10,000 batches).
         penalty: weight of the gradient penalty (published: 500).
@@ -41,30 +52,47 @@ class Fsha(Shadowing):
         {Knowledge.UPLOADS, Knowledge.AUXILIARY_RECORDS, Knowledge.GRADIENTS_CONTROL}
     )
     presets: ClassVar[Mapping[str, Mapping[str, Any]]] = {
-        "smoke": {"decoder_width": 16, "critic_width": 32, "critic_steps": 1, "learning_rate": 1e-3, "pilot_rate": 1e-3},
-        "default": {"decoder_width": 64, "critic_width": 128, "critic_steps": 1, "learning_rate": 1e-4, "pilot_rate": 1e-4},
-        "paper": {"decoder_width": 64, "critic_width": 256, "critic_steps": 1, "learning_rate": 1e-4, "pilot_rate": 1e-5},
-    }
+        "smoke": {
+            "decoder_width": 16, "critic_width": 32, "critic_steps": 1,
+            "learning_rate": 1e-3, "pilot_rate": 1e-3, "penalty": 10.0,
+        },
+        "default": {
+            "decoder_width": 64, "critic_width": 64, "critic_steps": 5,
+            "learning_rate": 3e-4, "pilot_rate": 1e-3, "penalty": 10.0,
+        },
+        "paper": {
+            "decoder_width": 64, "critic_width": 256, "critic_steps": 1,
+            "learning_rate": 1e-4, "pilot_rate": 1e-5, "penalty": 500.0,
+        },
+    }  # fmt: skip
     critic_width: int
     critic_steps: int
     learning_rate: float
     pilot_rate: float
+    penalty: float
 
     def __init__(
         self,
         preset: str = "default",
+        *,
         decoder_width: int | None = None,
         critic_width: int | None = None,
         critic_steps: int | None = None,
         learning_rate: float | None = None,
         pilot_rate: float | None = None,
-        penalty: float = 500.0,
+        penalty: float | None = None,
         adaptive: bool = False,
         mixed: bool = False,
     ) -> None:
-        given = {"decoder_width": decoder_width, "critic_width": critic_width, "critic_steps": critic_steps, "learning_rate": learning_rate, "pilot_rate": pilot_rate}
+        given = {
+            "decoder_width": decoder_width,
+            "critic_width": critic_width,
+            "critic_steps": critic_steps,
+            "learning_rate": learning_rate,
+            "pilot_rate": pilot_rate,
+            "penalty": penalty,
+        }
         super().__init__(preset, given, adaptive=adaptive, mixed=mixed)
-        self.penalty = number("fsha.penalty", penalty, at_least=0)
 
     def make_shadow(self, victim: str, upload_shape: Shape, seed: int) -> nn.Module:
         """Return a pilot: a network of the attacker's own from the victim's records to uploads of its shape."""
@@ -73,8 +101,9 @@ class Fsha(Shadowing):
     def set_up(self) -> None:
         """Build the critics and the optimisers."""
         self.critics = nn.ModuleList(
-            build_critic(shape, width=self.critic_width, seed=self.new_seed()) for shape in self._uploads.shapes
+            build_critic(shape, width=self.critic_width, seed=self.new_seed()) for shape in self.upload_layout.shapes
         ).to(self.device)
+        # Without momentum, as is usual under a gradient penalty: with it the critic's slope ran away.
         self._spot = torch.optim.Adam(self.critics.parameters(), self.learning_rate, betas=(0.0, 0.9), fused=True)
         learners = [*self.shadows.parameters(), *self.decoder.parameters()]
         self._reproduce = self.adam(learners, self.pilot_rate)
@@ -100,15 +129,15 @@ class Fsha(Shadowing):
         return apart + self.penalty * self._gradient_penalty(critic, upload, pilot)
 
     def _gradient_penalty(self, critic: nn.Module, upload: Tensor, pilot: Tensor) -> Tensor:
-        """Return how far the critic's slope between the two is from one; over the spatial axes of a map, as published.
+        """Return how far the critic's slope between the two is from one, of each record; in full precision.
 
-        Computed in full precision: it is differentiated twice.
+        The published code takes the slope of each map of an upload by itself; so does the preset `paper`.
         """
-        share = torch.rand(len(upload), *[1] * (upload.dim() - 1), generator=self.generator).to(self.device)
+        share = torch.rand(len(upload), *[1] * (upload.dim() - 1), generator=self.generator).to(upload)
         between = torch.lerp(upload, pilot, share).requires_grad_()
         (slope,) = torch.autograd.grad(critic(between).sum(), between, create_graph=True)
-        squared = slope.square().sum((2, 3) if slope.dim() == 4 else 1)
-        norm = (squared + 1e-12).sqrt()  # the root of zero has no finite slope
+        one_by_one = slope.flatten(2) if self.preset == "paper" and slope.dim() == 4 else slope.flatten(1)
+        norm = (one_by_one.square().sum(-1) + 1e-12).sqrt()  # the root of zero has no finite slope
         return (norm - 1).square().mean()
 
     def _judge(self, critic: nn.Module, uploads: Tensor) -> Tensor:

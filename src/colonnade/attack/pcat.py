@@ -24,7 +24,8 @@ class Pcat(Shadowing):
     For each batch after a late start, auxiliary records of the same classes go through the pseudo-clients and the
     current top model; only the pseudo-clients learn from it. After the run a decoder learns to invert them, and each
     guess is refined until the pseudo-clients make of it what the victims uploaded.
-    The bottoms' architecture is not known: pseudo-clients have one of their own.
+    The bottoms' architecture is not known: pseudo-clients have one of their own, and take no more than the sign and the
+    scale of the first uploads that are seen.
 
     Args:
         preset: `smoke`, `default` or `paper`; fills what is left at None.
@@ -49,12 +50,12 @@ class Pcat(Shadowing):
         "smoke": {
             "decoder_width": 16,
             "late_start": 5, "inverse_epochs": 5, "refine_steps": 10,
-            "learning_rate": 1e-3, "inverse_rate": 1e-3, "refine_rate": 1e-2,
+            "learning_rate": 1e-3, "inverse_rate": 1e-3, "refine_rate": 1e-3,
         },
         "default": {
             "decoder_width": 64,
             "late_start": 100, "inverse_epochs": 50, "refine_steps": 200,
-            "learning_rate": 1e-3, "inverse_rate": 1e-3, "refine_rate": 1e-2,
+            "learning_rate": 1e-3, "inverse_rate": 1e-3, "refine_rate": 1e-3,
         },
         "paper": {
             "decoder_width": 64,
@@ -72,6 +73,7 @@ class Pcat(Shadowing):
     def __init__(
         self,
         preset: str = "default",
+        *,
         decoder_width: int | None = None,
         late_start: int | None = None,
         inverse_epochs: int | None = None,
@@ -127,7 +129,7 @@ class Pcat(Shadowing):
         self.learn_to_decode(self.inverse_epochs, self.adam(self.decoder.parameters(), self.inverse_rate))
 
     def draw_like(self, labels: Tensor) -> Tensor:
-        """Return the row of a random auxiliary record for each label, of its class; of any, where the class has none."""
+        """Return the row of a random auxiliary record of each label's class; of any class, where that one has none."""
         chance = torch.rand(len(labels), generator=self.generator).to(self.device)
         counts, firsts = self._counts[labels], self._firsts[labels]
         firsts = torch.where(counts > 0, firsts, 0)

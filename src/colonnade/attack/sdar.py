@@ -57,7 +57,7 @@ class Sdar(Shadowing):
     needs_top: ClassVar[bool] = True
     presets: ClassVar[Mapping[str, Mapping[str, Any]]] = {
         "smoke": {"decoder_width": 16, "discriminator_width": 32, "updates": 1, "learning_rate": 1e-3},
-        "default": {"decoder_width": 64, "discriminator_width": 256, "updates": 2, "learning_rate": 1e-3},
+        "default": {"decoder_width": 64, "discriminator_width": 256, "updates": 4, "learning_rate": 1e-3},
         "paper": {"decoder_width": 64, "discriminator_width": 256, "updates": 1, "learning_rate": 1e-3},
     }
     discriminator_width: int
@@ -67,6 +67,7 @@ class Sdar(Shadowing):
     def __init__(
         self,
         preset: str = "default",
+        *,
         decoder_width: int | None = None,
         discriminator_width: int | None = None,
         updates: int | None = None,
@@ -91,7 +92,7 @@ class Sdar(Shadowing):
         """Build the discriminators and the optimisers."""
         self.discriminators = nn.ModuleList(
             build_conditional_discriminator(shape, self.outputs, width=self.discriminator_width, seed=self.new_seed())
-            for shape in self._uploads.shapes
+            for shape in self.upload_layout.shapes
         ).to(self.device)
         self._simulate = self.adam(self.shadows.parameters(), self.learning_rate)
         self._spot = self.adam(self.discriminators.parameters(), self.learning_rate * self.fooling)
@@ -100,7 +101,7 @@ class Sdar(Shadowing):
     def see(self, step: int, uploads: list[Tensor], labels: Tensor) -> None:
         """Teach simulators, discriminators and decoder from one batch."""
         for _ in range(self.updates):
-            rows = self.draw(min(self.batch_size, len(self.auxiliary)))
+            rows = self.draw(self.batch_size)
             whole, classes = self.auxiliary[rows], self.auxiliary_labels[rows]
             simulated = self.imitate(whole)
             task = functional.cross_entropy(self.ask_top(simulated), classes)

@@ -6,7 +6,7 @@ import copy
 import inspect
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from typing import Any, ClassVar
 
 import torch
@@ -63,6 +63,8 @@ class Shadowing(Insider):
         victims: the attacked parties, in the order in which the top model joins them.
         shadows: one network per victim, from its records to its uploads.
         decoder: from all victims' uploads, side by side, to the whole record less the mean record.
+        upload_layout: how the victims' uploads lie side by side.
+        record_layout: how the victims' records lie side by side.
         auxiliary: all auxiliary records, whole, on the device.
         auxiliary_labels: their classes, where the attack knows labels.
         top: the top model that is being trained.
@@ -109,23 +111,29 @@ class Shadowing(Insider):
 
     def begin(self, top: nn.Module, shapes: Mapping[str, tuple[int, ...]], outputs: int) -> None:
         """Take the auxiliary records to the device, and build shadows and decoder for uploads of these shapes."""
+        if not hasattr(self, "evidence"):
+            raise ConfigError("it knows nothing yet", where=f"attack '{self.name}'", remedy="call meet before training")
         self.top, self.outputs = top, outputs
         self.victims = [party for party in shapes if party in self.evidence]
         self._check_victims(shapes)
-        self._uploads = SideBySide([shapes[victim] for victim in self.victims])
-        self._records = SideBySide([self.evidence[victim].input_shape for victim in self.victims])
+        self.upload_layout = SideBySide([shapes[victim] for victim in self.victims])
+        self.record_layout = SideBySide([self.evidence[victim].input_shape for victim in self.victims])
         self._take_auxiliary()
         self.shadows = nn.ModuleList(
             self.make_shadow(victim, shapes[victim], self.new_seed()) for victim in self.victims
         ).to(self.device)
-        self.decoder = self.make_decoder(self._uploads.shape, self._records.shape, self.new_seed()).to(self.device)
-        self._began = False
+        self.decoder = self.make_decoder(self.upload_layout.shape, self.record_layout.shape, self.new_seed()).to(
+            self.device
+        )
+        self._calibrated = False
         self.set_up()
 
     def watch(
         self, step: int, uploads: Mapping[str, Tensor], labels: Tensor, honest: Mapping[str, Tensor]
     ) -> Mapping[str, Tensor]:
         """See one batch; return the honest gradients unless `see` has others."""
+        if len(labels) < 2:  # batch normalisation can't take a single record
+            return honest
         seen = [uploads[victim].detach().to(self.device) for victim in self.victims]
         for victim, upload in zip(self.victims, seen, strict=True):
             if len(upload) != len(labels):
@@ -134,8 +142,7 @@ class Shadowing(Insider):
                     where=f"{victim}, attack '{self.name}'",
                     remedy="align with missing='drop'",
                 )
-        if not self._began:
-            self._began = True
+        if not self._calibrated:
             self.calibrate(seen)
         answers = self.see(step, seen, labels.to(self.device))
         if answers is None:
@@ -149,21 +156,20 @@ class Shadowing(Insider):
         if not hasattr(self, "decoder"):
             remedy = "train with curious= this attack first"
             raise ConfigError("it has seen no training", where=f"attack '{self.name}'", remedy=remedy)
-        was_training = self.decoder.training
-        self.decoder.eval()
         guesses = []
-        for start in range(0, len(uploads[self.victims[0]]), CHUNK):
-            rows = slice(start, start + CHUNK)
-            known = None if labels is None else labels[rows].to(self.device)
-            seen = [uploads[victim][rows].to(self.device).float() for victim in self.victims]
-            guesses.append(self.guess(seen, known).cpu())
-        self.decoder.train(was_training)
+        with in_prediction(self.decoder):
+            for start in range(0, len(uploads[self.victims[0]]), CHUNK):
+                rows = slice(start, start + CHUNK)
+                known = None if labels is None else labels[rows].long().to(self.device)
+                seen = [uploads[victim][rows].to(self.device).float() for victim in self.victims]
+                guesses.append(self.guess(seen, known).cpu())
         parts = zip(self.victims, self.strips(torch.cat(guesses)), self._ranges, strict=True)
         return {victim: part.clamp(*ends) for victim, part, ends in parts}
 
     def describe(self) -> dict[str, Any]:
         """Return the name, the strength, the knowledge and every argument."""
-        return {**super().describe(), **{name: getattr(self, name) for name in inspect.signature(type(self)).parameters}}
+        arguments = inspect.signature(type(self)).parameters
+        return {**super().describe(), **{argument: getattr(self, argument) for argument in arguments}}
 
     # -- what an attack writes ----------------------------------------------------------------------------------------
 
@@ -199,7 +205,7 @@ class Shadowing(Insider):
 
     def strips(self, whole: Tensor) -> list[Tensor]:
         """Return each victim's part of whole records."""
-        return self._records.cut(whole)
+        return self.record_layout.cut(whole)
 
     def imitate(self, whole: Tensor) -> list[Tensor]:
         """Return what the shadows make of whole records; behind the defense's operator if the attack is adaptive."""
@@ -217,10 +223,11 @@ class Shadowing(Insider):
         for shadow, upload, strip in zip(self.shadows, uploads, strips, strict=True):
             if isinstance(shadow, Pilot):
                 shadow.take_after(upload, strip)
+        self._calibrated = True
 
     def decode(self, uploads: list[Tensor], labels: Tensor | None = None) -> Tensor:
         """Return the decoder's guess of the whole records; `labels` are for a decoder that is told the class."""
-        joined = self._uploads.join(uploads)
+        joined = self.upload_layout.join(uploads)
         with self.precision():
             difference = self.decoder(joined) if labels is None else self.decoder(joined, labels)
         guess: Tensor = self._mean + difference.float()
@@ -264,9 +271,9 @@ class Shadowing(Insider):
 
     def augmented(self, whole: Tensor) -> Tensor:
         """Return whole images shifted by up to an eighth of their width and half of them mirrored, drawn afresh."""
-        if len(self._records.shape) != 3:
+        if len(self.record_layout.shape) != 3:
             raise ConfigError("only images can be augmented", where=f"attack '{self.name}'", remedy="augment=False")
-        count, (_, height, width) = len(whole), self._records.shape
+        count, (_, height, width) = len(whole), self.record_layout.shape
         border = width // 8
         shifts = torch.randint(2 * border + 1, (2, count), generator=self.generator).to(self.device)
         mirrored = (torch.rand((count, 1, 1, 1), generator=self.generator) < 0.5).to(self.device)
@@ -279,20 +286,26 @@ class Shadowing(Insider):
         """Return an optimiser for some of the attack's networks."""
         return torch.optim.Adam(list(parameters), lr=learning_rate, fused=True)
 
-    def precision(self) -> Any:
+    def precision(self) -> AbstractContextManager[Any]:
         """Return the context to compute networks in."""
         return precision(self.device, self.mixed)
 
     # -- beginnings -----------------------------------------------------------------------------------------------
 
     def _check_victims(self, shapes: Mapping[str, tuple[int, ...]]) -> None:
+        for party in self.evidence:
+            if party not in shapes:
+                remedy = nearest(party, shapes)
+                raise ConfigError(f"no party '{party}' uploads anything", where=f"attack '{self.name}'", remedy=remedy)
         missing = [party for party in shapes if party not in self.evidence]
         if not self.victims or (self.needs_top and missing):
             remedy = "give evidence about every party that uploads"
             raise ConfigError(f"nothing is known of '{missing[0]}'", where=f"attack '{self.name}'", remedy=remedy)
         if Knowledge.AUXILIARY_LABELS in self.knowledge and self.outputs < 2:
             remedy = "use it on a classification, or choose fsha"
-            raise ConfigError("it needs classes, and the label is a quantity", where=f"attack '{self.name}'", remedy=remedy)
+            raise ConfigError(
+                "it needs classes, and the label is a quantity", where=f"attack '{self.name}'", remedy=remedy
+            )
 
     def _take_auxiliary(self) -> None:
         given = [self.evidence[victim].auxiliary_records.float() for victim in self.victims]
@@ -306,7 +319,7 @@ class Shadowing(Insider):
                 where=f"attack '{self.name}'",
                 remedy=f"give the same people's records of all victims, at least {FEWEST_RECORDS}",
             )
-        self.auxiliary = self._records.join([records.to(self.device) for records in given])
+        self.auxiliary = self.record_layout.join([records.to(self.device) for records in given])
         self._mean = self.auxiliary.mean(0)
         self._ranges = [(records.min().item(), records.max().item()) for records in given]
 

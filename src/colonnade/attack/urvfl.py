@@ -21,9 +21,15 @@ class Urvfl(Shadowing):
 
     Before the run, shadows of all victims and one decoder learn together to reproduce auxiliary records. During the
     run, a discriminator per victim tells victim's uploads from shadow's, class by class; instead of the task's gradient
-    the victim gets the one that makes its upload pass for the shadow's of the same class. So the top model learns
-    nothing worth having: utility must be measured on an honest run.
-    There is no strip of the active party's own, as published; every victim is attacked at once with one joint decoder.
+    the victim gets the one that makes its upload pass for the shadow's of the same class. So the bottoms no longer
+    learn the task, and utility must be measured on an honest run.
+
+    Published is an attacker with a strip of its own and one victim; here the active party may have none, and all
+    victims are attacked at once, with one decoder for all.
+
+    The discriminator must keep up with the victim. Published is Adam at 1e-4 for both; against a victim at Adam 1e-3
+    (halves of digits, 600 batches) a rate of 1e-4 found 39 and 54 % of the two halves, as skill against the mean, and
+    1e-3 found 84 and 83 %.
 
     Args:
         preset: `smoke`, `default` or `paper`; fills what is left at None.
@@ -61,6 +67,7 @@ class Urvfl(Shadowing):
     def __init__(
         self,
         preset: str = "default",
+        *,
         decoder_width: int | None = None,
         pretrain_epochs: int | None = None,
         learning_rate: float | None = None,
@@ -77,7 +84,7 @@ class Urvfl(Shadowing):
     def set_up(self) -> None:
         """Build the discriminators; unless `sync`, teach shadows and decoder and freeze them."""
         self.discriminators = nn.ModuleList(
-            build_class_discriminator(shape, self.outputs, seed=self.new_seed()) for shape in self._uploads.shapes
+            build_class_discriminator(shape, self.outputs, seed=self.new_seed()) for shape in self.upload_layout.shapes
         ).to(self.device)
         self._spot = self.adam(self.discriminators.parameters(), self.learning_rate)
         learners = nn.ModuleList([self.shadows, self.decoder])
@@ -94,7 +101,8 @@ class Urvfl(Shadowing):
             step_down(self._reproduce, self.decoding_error(self.augmented(whole) if self.augment else whole))
         with torch.no_grad():
             imitated = self.imitate(whole)
-        answers, losses = [], []
+        answers: list[Tensor] = []
+        losses = []
         for discriminator, upload, shadow in zip(self.discriminators, uploads, imitated, strict=True):
             leaf = upload.clone().requires_grad_()
             passes = functional.cross_entropy(self._judge(discriminator, leaf), 2 * labels + 1)

@@ -84,7 +84,7 @@ def build_pilot(
     """Return a network from records to uploads, for who knows the shapes of both but not the bottom between them.
 
     Feature maps of images: strided convolutions down to the size of the map. Anything else: a perceptron with two
-    hidden layers.
+    hidden layers, or a single layer if `linear`. Outputs are normalised, see `Pilot`.
 
     Args:
         record_shape: shape of one record.
@@ -142,7 +142,8 @@ class ClassInput(nn.Module):
 class Pilot(nn.Module):
     """A stand-in of an unknown bottom, which takes on the sign and the scale of the bottom's uploads once it sees them.
 
-    Most bottoms end with a ReLU: what is never negative and what is both can't be made alike.
+    Most bottoms end with a ReLU: what is never negative and what is both can't be made alike. The body ends with a
+    normalisation without weights, so that the scale stays what it was set to while the pilot learns.
     """
 
     def __init__(self, body: nn.Sequential) -> None:
@@ -238,4 +239,4 @@ def _conv(channels_in: int, channels: int, linear: bool, stride: int = 1) -> lis
 
 def _halved(side: int, times: int) -> int:
     """Return the length that padded convolutions of stride two leave."""
-    return math.ceil(side / 2**times)
+    return -(-side // (1 << times))

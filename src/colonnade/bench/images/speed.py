@@ -79,10 +79,7 @@ def search(stage: Stage, attack: Choice, count: int) -> Search:
     # Guesses come back to the processor, so that an accelerator has done its work when the clock is read.
     found = attack_afterwards(made, evidence, stage.seed, device)
     seconds = time.perf_counter() - started
-    guesses = {
-        party: natural(bottom_of(stage.model, party).preparation, one.numpy())
-        for party, one in found.items()
-    }
+    guesses = {party: natural(bottom_of(stage.model, party).preparation, one.numpy()) for party, one in found.items()}
     (truth,) = stage.whole.values()
     true = truth.records[:count]
     errors = (squared_error(guess, true).mean() for guess in (side_by_side(guesses), truth.blind))
