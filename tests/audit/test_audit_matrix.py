@@ -1,7 +1,10 @@
 """If these fail, a matrix loses hours of work to one kill, or keeps numbers of other settings."""
 
+from functools import partial
+
 import pandas as pd
 import pytest
+import torch
 from audit_parts import SETTINGS, Linear, Spy, row, table_federation
 
 import colonnade as co
@@ -185,9 +188,11 @@ def test_a_defense_that_needs_labels_is_refused_where_there_are_none(tmp_path, m
 
 @pytest.mark.slow
 @pytest.mark.parametrize("engine", ["local", "ray"])
-def test_other_processes_find_the_same(tmp_path, engine):
+def test_other_processes_find_the_same(tmp_path, engine, request):
     if engine == "ray":
         pytest.importorskip("ray", reason="Ray is an extra: pip install 'colonnade[ray]'")
+        request.addfinalizer(partial(torch.set_num_threads, torch.get_num_threads()))
+        torch.set_num_threads(1)  # as every worker of Ray has; sums over more threads differ in the last digit
     attacks = [{"name": "decoder", "epochs": 2}]
     here, there = (
         matrix(tmp_path / name, attacks=attacks, seeds=1, **options)
