@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Mapping
 
 from torch import Tensor, nn
@@ -10,7 +11,7 @@ from colonnade.attack.base import Attack
 from colonnade.attack.evidence import Evidence, Knowledge
 
 
-class Insider(Attack):
+class Insider(Attack, ABC):
     """An active party that attacks all passive parties while it trains with them.
 
     The order of a run: `meet` (what was granted, before anything happens), `begin` (the run is set up), `watch` (every
@@ -25,9 +26,9 @@ class Insider(Attack):
             victim: given.only(things, where=f"attack '{self.name}'") for victim, given in evidence.items()
         }
 
+    @abstractmethod
     def begin(self, top: nn.Module, shapes: Mapping[str, tuple[int, ...]], outputs: int) -> None:
         """Build what the attack needs for uploads of these shapes; `top` is the very model that is being trained."""
-        raise NotImplementedError
 
     def watch(
         self, step: int, uploads: Mapping[str, Tensor], labels: Tensor, honest: Mapping[str, Tensor]
@@ -38,9 +39,9 @@ class Insider(Attack):
     def finish(self) -> None:
         """Learn what can only be learned once training is over."""
 
+    @abstractmethod
     def reconstruct_all(self, uploads: Mapping[str, Tensor], labels: Tensor | None = None) -> dict[str, Tensor]:
         """Return a guess for each upload of each victim; all victims' uploads belong to the same records.
 
         `labels` are the classes of those records, where the attack's knowledge has them; most attacks need none here.
         """
-        raise NotImplementedError(f"{type(self).__name__} does not guess records")

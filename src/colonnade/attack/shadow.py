@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import inspect
 import math
+from abc import abstractmethod
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from typing import Any, ClassVar
@@ -173,13 +174,13 @@ class Shadowing(Insider):
 
     # -- what an attack writes ----------------------------------------------------------------------------------------
 
+    @abstractmethod
     def set_up(self) -> None:
         """Build the attack's further networks and optimisers; learn what can be learned before the run."""
-        raise NotImplementedError
 
+    @abstractmethod
     def see(self, step: int, uploads: list[Tensor], labels: Tensor) -> list[Tensor] | None:
         """Learn from one batch; return the gradient to send to each victim, or None to send the honest ones."""
-        raise NotImplementedError
 
     def make_shadow(self, victim: str, upload_shape: Shape, seed: int) -> nn.Module:
         """Return an untrained shadow of the victim's bottom."""
