@@ -78,3 +78,8 @@ def between(source: Party, target: Party) -> np.ndarray:
     if isinstance(source.exchange, SecureExchange):
         return decode(add(source.exchange.as_source[other], target.exchange.as_target[name]), WEIGHT_SCALE)
     return source.exchange.weights[other]
+
+
+def assert_same_but_for_rounding(secure, plain):
+    """Strengths are lengths of weights, which agree to about 2^-12; the metric has 13 bits, in units of 16."""
+    np.testing.assert_allclose(secure.strengths.to_numpy(), plain.strengths.to_numpy(), rtol=4e-3, atol=2.0**-12)
