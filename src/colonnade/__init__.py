@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 
     from colonnade.align import Policy
     from colonnade.audit.attacks import AttackChoice
+    from colonnade.audit.attribute_result import AttributeResult
+    from colonnade.audit.attributes import audit_attributes
     from colonnade.audit.result import AuditResult
     from colonnade.data.datasets import Dataset, load_dataset
     from colonnade.data.records import Records
@@ -35,6 +37,7 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 
 __all__ = [
+    "AttributeResult",
     "AuditResult",
     "CausalGraph",
     "Dataset",
@@ -48,6 +51,7 @@ __all__ = [
     "align",
     "attacks",
     "audit",
+    "audit_attributes",
     "datasets",
     "defenses",
     "discover",
@@ -57,6 +61,7 @@ __all__ = [
 ]
 
 _HOMES = {
+    "AttributeResult": "colonnade.audit.attribute_result",
     "AuditResult": "colonnade.audit.result",
     "CausalGraph": "colonnade.discover.graph",
     "Knowledge": "colonnade.discover.knowledge",
@@ -67,6 +72,7 @@ _HOMES = {
     "Records": "colonnade.data.records",
     "Task": "colonnade.federation.task",
     "VerticalModel": "colonnade.learn.model",
+    "audit_attributes": "colonnade.audit.attributes",
     "load_dataset": "colonnade.data.datasets",
     "train": "colonnade.learn.train",
 }

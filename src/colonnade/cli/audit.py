@@ -29,6 +29,10 @@ _MATRIX = (
     "Example: [bold]colonnade audit matrix federation.yaml --party clinic.yaml --party lab.yaml --defenses "
     "none,gaussian:sigma=1.0 --attacks decoder --out results[/bold]"
 )
+_ATTRIBUTES = (
+    "Example: [bold]colonnade audit attributes runs/train --federation federation.yaml --party clinic.yaml "
+    "--party lab.yaml[/bold]"
+)
 
 
 class _RunUnlessNamed(TyperGroup):
@@ -104,6 +108,54 @@ def run(
             dataset=_name(federation, data),
         )
     _tell(result, out, as_json)
+
+
+@audit.command("attributes", epilog=_ATTRIBUTES)
+def attributes(
+    model: Model,
+    *,
+    federation: Annotated[Path, typer.Option(help="The federation file.")],
+    party: Annotated[
+        list[Path], typer.Option(help="Every party's file, or one's own; its 'sensitive' columns are the secrets.")
+    ],
+    attackers: Annotated[str, typer.Option(help="Attackers, with commas between.")] = "linear,mlp,boosting,conv",
+    seeds: Seeds = 3,
+    auxiliary: Auxiliary = 0.5,
+    targets: Targets = 10_000,
+    pairs: Annotated[int, typer.Option(min=20, help="An attacker learns from at most so many records.")] = 20_000,
+    device: Device = "cpu",
+    out: Annotated[Path | None, typer.Option(help="Folder for the tables.")] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Let fresh attackers guess the parties' sensitive columns from what they upload."""
+    from colonnade.audit.attributes import audit_attributes
+    from colonnade.audit.source import load_trained
+    from colonnade.line_file import json_line
+
+    trained = load_trained(model, device)
+    with _progress(as_json) as progress:
+        result = audit_attributes(
+            trained,
+            **_records(trained, federation, party, None, None),
+            attackers=[name.strip() for name in attackers.split(",") if name.strip()],
+            seeds=seeds,
+            progress=progress,
+            auxiliary=auxiliary,
+            targets=targets,
+            pairs=pairs,
+            device=device,
+            dataset=_name(federation, None),
+        )
+    if out is not None:
+        result.save(out)
+    if as_json:
+        rows = json.loads(result.to_frame().to_json(orient="records"))
+        told = {"event": "result", "verdict": result.verdict, "notes": result.notes, "out": str(out or "")}
+        typer.echo(json_line({**told, "rows": rows}).decode())
+        return
+    typer.echo(repr(result))
+    if out is not None:
+        typer.echo(f"tables: {out}")
 
 
 @audit.command("export", epilog=_EXPORT)

@@ -82,7 +82,7 @@ def _tell(graph: CausalGraph, name: str | None, folder: Path, out: Path | None, 
     if as_json:
         edges = [[edge.cause, edge.effect, edge.strength] for edge in graph.edge_list()]
         result = {"event": "result", "party": name, "run": str(folder), "graph": str(out or ""), "edges": edges}
-        typer.echo(json.dumps(result))
+        typer.echo(json.dumps({**result, "contributions": graph.contributions}))
         return
     typer.echo(repr(graph))
     where = f"{name}: finished; run folder {folder}" if name else f"run folders: {folder}"

@@ -20,6 +20,7 @@ def by_column(
     parties: Mapping[str, Sequence[str]],
     *,
     label: tuple[str, str] | None = None,
+    secrets: Mapping[str, Sequence[str]] | None = None,
     id_column: str | None = None,
 ) -> dict[str, Records]:
     """Give each party its columns; DataError tells every problem at once.
@@ -28,9 +29,11 @@ def by_column(
         frame: all parties' columns, one row a record.
         parties: the columns of each party; only the party that holds the label may have none.
         label: the party that holds the label, and the label's column.
+        secrets: sensitive columns of parties; features too where `parties` lists them at the same party.
         id_column: the column with the ids; None takes the frame's index.
     """
-    problems = _column_problems(frame, parties, label, id_column)
+    kept = {party: list(columns) for party, columns in (secrets or {}).items()}
+    problems = _column_problems(frame, parties, label, id_column) + _secret_problems(frame, parties, label, kept)
     if problems:
         raise DataError("; ".join(problems), where="parties")
     return {
@@ -39,6 +42,7 @@ def by_column(
             id_column=id_column,
             columns=list(columns),
             label=label[1] if label is not None and label[0] == party else None,
+            secrets=kept.get(party, ()),
             where=party,
         )
         for party, columns in parties.items()
@@ -167,6 +171,28 @@ def _label_problems(
         problems.append(f"unknown label column '{column}' ({nearest(column, known)})")
     if column in owner:
         problems.append(f"the label column '{column}' is also a feature of party '{owner[column]}'")
+    return problems
+
+
+def _secret_problems(
+    frame: pd.DataFrame,
+    parties: Mapping[str, Sequence[str]],
+    label: tuple[str, str] | None,
+    secrets: Mapping[str, Sequence[str]],
+) -> list[str]:
+    known = [str(name) for name in frame.columns]
+    owner = {column: party for party, columns in parties.items() for column in columns}
+    problems = []
+    for party, columns in secrets.items():
+        if party not in parties:
+            problems.append(f"secrets are at unknown party '{party}' ({nearest(party, parties)})")
+        for column in columns:
+            if column not in known:
+                problems.append(f"party '{party}' has unknown secret '{column}' ({nearest(column, known)})")
+            elif owner.get(column, party) != party:
+                problems.append(f"secret '{column}' of party '{party}' is a column of party '{owner[column]}'")
+            elif label is not None and column == label[1]:
+                problems.append(f"secret '{column}' of party '{party}' is the label")
     return problems
 
 

@@ -44,7 +44,11 @@ def read_table(path: str | Path, id_column: str | None = None) -> pd.DataFrame:
 
 
 def read_records(
-    path: str | Path, id_column: str, columns: Sequence[str] | None = None, label: str | None = None
+    path: str | Path,
+    id_column: str,
+    columns: Sequence[str] | None = None,
+    label: str | None = None,
+    secrets: Sequence[str] = (),
 ) -> Records:
     """Read a party's records from a table, an `.npz` file with images, or a folder of images named by id.
 
@@ -53,20 +57,31 @@ def read_records(
         id_column: the table's id column; in an `.npz`, the array with the ids if it is not called `ids`.
         columns: the party's columns; None takes all but id and label. Tables only.
         label: the label's column, or array of the `.npz`.
+        secrets: sensitive columns, or arrays of the `.npz`.
     """
     file = Path(path)
     if not (file.is_dir() or file.suffix.lower() == ".npz"):
         frame = read_table(file, id_column)
-        return Records.from_frame(frame, id_column=id_column, columns=columns, label=label, where=str(file))
+        return Records.from_frame(
+            frame, id_column=id_column, columns=columns, label=label, secrets=secrets, where=str(file)
+        )
     if columns is not None:
         raise DataError("images have no columns", where=str(file), remedy="leave columns out")
     if file.is_dir():
         if label is not None:
             raise DataError("a folder of images has no label", where=str(file), remedy="give the label in a table")
+        if secrets:
+            raise DataError("a folder of images has no secrets", where=str(file), remedy="give an .npz with them")
         ids, images = read_image_folder(file)
         return Records(check_ids(ids_from_text(ids), str(file)), images=images)
-    keys, images, label_values = read_image_archive(file, id_column, label)
-    return Records(check_ids(pd.Index(keys), str(file)), images=images, label=label_values)
+    wanted = [*secrets, *([label] if label is not None else [])]
+    keys, images, columns_found = read_image_archive(file, id_column, wanted)
+    return Records(
+        check_ids(pd.Index(keys), str(file)),
+        images=images,
+        label=None if label is None else columns_found[label],
+        secrets=columns_found[list(secrets)] if secrets else None,
+    )
 
 
 def ids_from_text(text: pd.Series) -> pd.Index:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import zipfile
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
@@ -18,9 +19,9 @@ _CHANNELS = (1, 3)
 
 
 def read_image_archive(
-    file: Path, id_key: str, label_key: str | None
-) -> tuple[npt.NDArray[np.generic], Images, pd.Series | None]:
-    """Return ids, images and, if asked for, the label from an `.npz` with `images` (or `x`) and `ids`."""
+    file: Path, id_key: str, columns: Sequence[str] = ()
+) -> tuple[npt.NDArray[np.generic], Images, pd.DataFrame]:
+    """Return ids, images and further columns from an `.npz` with `images` (or `x`), `ids` and the columns' arrays."""
     if not file.is_file():
         raise DataError("there is no such file", where=str(file), remedy="check the path")
     try:
@@ -28,12 +29,14 @@ def read_image_archive(
             names = list(archive.files)
             images = archive[_key(names, file, "images", "x")]
             ids = archive[_key(names, file, id_key, "ids")]
-            label = None if label_key is None else archive[_key(names, file, label_key)]
+            found = {name: archive[_key(names, file, name)] for name in columns}
     except (ValueError, OSError, EOFError, zipfile.BadZipFile) as error:
         raise DataError(f"this is no archive of plain arrays: {error}", where=str(file)) from None
-    if ids.ndim != 1 or (label is not None and label.ndim != 1):
-        raise DataError("ids and label must be one-dimensional", where=str(file))
-    return ids, channels_first(images), None if label is None else pd.Series(label, name=label_key)
+    for name, values in {id_key: ids, **found}.items():
+        if values.ndim != 1 or len(values) != len(images):
+            what = f"'{name}' has shape {values.shape} for {len(images)} images"
+            raise DataError(what, where=str(file), remedy="give one value for each image")
+    return ids, channels_first(images), pd.DataFrame(found)
 
 
 def read_image_folder(folder: Path) -> tuple[pd.Series, Images]:

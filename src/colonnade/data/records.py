@@ -31,6 +31,8 @@ class Records:
         table: the party's columns, one row a record (indexed by id), or None.
         images: `(records, channels, height, width)`, uint8 or float32 in [0, 1], or None.
         label: what the federation learns to predict (indexed by id); None but at the active party.
+        secrets: columns whose values the others must not learn (indexed by id), or None. They are no features, unless
+            `table` has them too.
 
     A label-only party has neither table nor images; rows correspond by position.
     """
@@ -39,13 +41,15 @@ class Records:
     table: pd.DataFrame | None = None
     images: npt.NDArray[np.generic] | None = None
     label: pd.Series | None = None
+    secrets: pd.DataFrame | None = None
 
     def __post_init__(self) -> None:
         ids = check_ids(self.ids, where="records")
         object.__setattr__(self, "ids", ids)
-        if self.table is not None:
-            table = self.table if len(self.table.columns) else None
-            object.__setattr__(self, "table", _indexed(table, ids, "table"))
+        for name in ("table", "secrets"):
+            frame: pd.DataFrame | None = getattr(self, name)
+            if frame is not None:
+                object.__setattr__(self, name, _indexed(frame if len(frame.columns) else None, ids, name))
         object.__setattr__(self, "label", _indexed(self.label, ids, "label"))
         if self.images is not None:
             object.__setattr__(self, "images", _checked_images(self.images, len(ids)))
@@ -58,6 +62,7 @@ class Records:
         id_column: str | None = None,
         columns: Sequence[str] | None = None,
         label: str | None = None,
+        secrets: Sequence[str] = (),
         where: str = "frame",
         for_training: bool = True,
     ) -> Records:
@@ -66,19 +71,22 @@ class Records:
         Args:
             frame: one row a record.
             id_column: the column with the ids; None takes the frame's index.
-            columns: the party's columns; None takes all but the id and the label, `[]` none.
+            columns: the party's columns; None takes all but the id, the label and the secrets, `[]` none.
             label: the column with the label, which may not be one of `columns`.
+            secrets: sensitive columns; those of them that `columns` lists are features all the same.
             where: the file or party named in errors.
             for_training: False lets a column pass in which every value is missing, as records to predict may have.
         """
-        _check_names(frame, id_column, columns, label, where)
+        _check_names(frame, id_column, columns, label, secrets=secrets, where=where)
         if not len(frame):
             raise DataError("there are no records", where=where)
         ids = check_ids(frame.index if id_column is None else pd.Index(frame[id_column]), where)
-        wanted = list(columns) if columns is not None else [c for c in frame.columns if c not in (id_column, label)]
+        aside = {id_column, label, *secrets}
+        wanted = list(columns) if columns is not None else [name for name in frame.columns if name not in aside]
         table = frame[wanted]
         _check_values(table if label is None else frame[[*wanted, label]], where, for_training)
-        return cls(ids, table=table, label=None if label is None else frame[label])
+        kept = frame[list(secrets)] if secrets else None
+        return cls(ids, table=table, label=None if label is None else frame[label], secrets=kept)
 
     def __len__(self) -> int:
         return len(self.ids)
@@ -116,6 +124,7 @@ class Records:
             table=None if self.table is None else self.table.take(chosen),
             images=None if self.images is None else self.images[chosen],
             label=None if self.label is None else self.label.take(chosen),
+            secrets=None if self.secrets is None else self.secrets.take(chosen),
         )
 
     def __repr__(self) -> str:
@@ -130,6 +139,8 @@ class Records:
             lines.append(f"  images: {' x '.join(map(str, self.images.shape[1:]))}, {self.images.dtype}")
         if self.label is not None:
             lines.append(f"  label: {self.label.name or 'unnamed'}, {self.label.nunique()} distinct values")
+        if self.secrets is not None:
+            lines.append(f"  secrets: {', '.join(self.secrets.columns)}")
         if not self.has_features:
             lines.append("  no columns and no images")
         return "\n".join(lines)
@@ -166,7 +177,13 @@ def _checked_images(images: npt.NDArray[np.generic], count: int) -> npt.NDArray[
 
 
 def _check_names(
-    frame: pd.DataFrame, id_column: str | None, columns: Sequence[str] | None, label: str | None, where: str
+    frame: pd.DataFrame,
+    id_column: str | None,
+    columns: Sequence[str] | None,
+    label: str | None,
+    *,
+    secrets: Sequence[str],
+    where: str,
 ) -> None:
     known = list(frame.columns)
     if not all(isinstance(name, str) for name in known):
@@ -176,13 +193,14 @@ def _check_names(
     if not frame.columns.is_unique:
         twice = sorted(set(frame.columns[frame.columns.duplicated()]))
         raise DataError(f"column names occur twice: {', '.join(twice)}", where=where, remedy="rename one of each")
-    asked = [*(columns or []), *(name for name in (id_column, label) if name is not None)]
+    asked = [*(columns or []), *secrets, *(name for name in (id_column, label) if name is not None)]
     unknown = [f"'{name}' ({nearest(name, known)})" for name in dict.fromkeys(asked) if name not in frame.columns]
     if unknown:
         raise DataError(f"no such column: {'; '.join(unknown)}", where=where)
     for role, name in (("label", label), ("id", id_column)):
-        if name is not None and name in (columns or []):
-            raise DataError(f"the {role} column '{name}' is also listed among the features", where=where)
+        for listed, among in ((columns or [], "features"), (secrets, "secrets")):
+            if name is not None and name in listed:
+                raise DataError(f"the {role} column '{name}' is also listed among the {among}", where=where)
     if label is not None and label == id_column:
         raise DataError(f"column '{label}' cannot be both id and label", where=where)
     if columns is not None and len(set(columns)) < len(columns):

@@ -13,6 +13,7 @@ from colonnade.defend.hashvfl import HashVFL
 from colonnade.defend.inf2guard import Inf2Guard
 from colonnade.defend.invl_dnp import InvLDNP
 from colonnade.defend.invl_enp import InvLENP
+from colonnade.defend.nashcoder import NashCoder
 from colonnade.defend.none import NoDefense
 from colonnade.defend.nopeek import NoPeek
 from colonnade.defend.prifu import PriFU
@@ -38,6 +39,7 @@ __all__ = [
     "InvLDNP",
     "InvLENP",
     "LaplacePrivacy",
+    "NashCoder",
     "NoDefense",
     "NoPeek",
     "PriFU",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -10,6 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from colonnade.data.preparation import FeaturePreparation
+from colonnade.data.secrets import Secret
 
 
 @dataclass(frozen=True)
@@ -37,6 +38,8 @@ class Defense:
     name: ClassVar[str] = "none"
     needs_labels: ClassVar[bool] = False
     """What a passive party may not have, a defense may not need."""
+    needs_secrets: ClassVar[bool] = False
+    """Whether it hides sensitive columns, which the party must then name."""
     knob: ClassVar[str | None] = None
     """The argument that sets its strength, the one that a table varies."""
     published_strengths: ClassVar[tuple[float, ...]] = ()
@@ -62,8 +65,14 @@ class Defense:
         """
         return bottom
 
+    def confide(self, secrets: Sequence[Secret]) -> None:
+        """See the party's sensitive columns, one value for each of its records; only where `needs_secrets`."""
+
     def prepare(self, bottom: nn.Module, data: Tensor) -> None:
         """Do once, before the first upload, what must be done: surrogates, pre-training."""
+
+    def turn_to(self, rows: Tensor) -> None:
+        """Learn which of the party's records, by row, the next training upload is about."""
 
     def protect(self, x: Tensor, h: Tensor, train: bool) -> Tensor:
         """Return the upload for records `x` with representation `h`."""

@@ -8,7 +8,6 @@ from typing import Any, ClassVar
 
 import torch
 from torch import Tensor, nn
-from torch.nn import functional
 from torch.nn.modules.batchnorm import _BatchNorm
 
 from colonnade.checkpoint import named, under
@@ -16,7 +15,7 @@ from colonnade.defend.adversary import LearnedDefense, slope
 from colonnade.defend.noise import NoiseSource
 from colonnade.defend.registry import DEFENSES
 from colonnade.errors import ConfigError
-from colonnade.nets.blocks import Dense
+from colonnade.nets.blocks import Dense, unit_norm
 from colonnade.nets.shapes import Shape, upload_shape
 from colonnade.nets.weights import initialised
 from colonnade.strength import number
@@ -184,14 +183,5 @@ def _untracked(bottom: nn.Module) -> Iterator[None]:
 
 def _narrow(wide: Shape, channels: int) -> nn.Sequential:
     if len(wide) == 3:
-        return nn.Sequential(nn.Conv2d(wide[0], channels, 1, bias=False), nn.BatchNorm2d(channels, affine=False))
-    return nn.Sequential(Dense(wide[0], channels, bias=False), _Norm(channels, affine=False))
-
-
-class _Norm(nn.BatchNorm1d):
-    """A batch norm that takes a single record too, by its running statistics: a batch may overlap in one record."""
-
-    def forward(self, x: Tensor) -> Tensor:
-        if self.training and len(x) == 1:
-            return functional.batch_norm(x, self.running_mean, self.running_var, eps=self.eps)
-        return super().forward(x)
+        return nn.Sequential(nn.Conv2d(wide[0], channels, 1, bias=False), unit_norm((channels, *wide[1:])))
+    return nn.Sequential(Dense(wide[0], channels, bias=False), unit_norm((channels,)))

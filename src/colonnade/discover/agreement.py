@@ -21,7 +21,9 @@ from colonnade.wire.channel import Channel
 from colonnade.wire.message import Array, Message
 
 COORDINATOR = "coordinator"
-PARTY_KINDS = frozenset({"hello", "feature", "gradient", "strength", "metric", "memory", *SECURE_KINDS, *ALIGN_KINDS})
+PARTY_KINDS = frozenset(
+    {"hello", "feature", "gradient", "strength", "metric", "contribution", "memory", *SECURE_KINDS, *ALIGN_KINDS}
+)
 COORDINATOR_KINDS = frozenset({"plan", "verdict", "graph"})
 
 

@@ -31,8 +31,8 @@ def with_confidence(
 ) -> CausalGraph:
     """Find the graph on all records, then again in each repeat; return it with the share of repeats per edge.
 
-    Adjacency, strengths and sortability are those of the run on all records. Costs are those of all runs together. A
-    repeat that fails, because its weights diverge for instance, is left out and named in the notes.
+    Adjacency, strengths, contributions and sortability are those of the run on all records. Costs are those of all runs
+    together. A repeat that fails, because its weights diverge for instance, is left out and named in the notes.
 
     Args:
         run_once: runs the discovery with a seed on the records at some positions; called first with `seed` and all
@@ -69,6 +69,7 @@ def with_confidence(
         strengths=graph.strengths,
         notes=[*graph.notes, *_notes(graph, share, len(found), how), *_failures(repeats - len(found), failure)],
         cost=_total([graph, *found]) | {"repeats": len(found)},
+        contributions=graph.contributions,
         varsortability=graph.varsortability,
         r2_sortability=graph.r2_sortability,
         reveal=graph.reveal,

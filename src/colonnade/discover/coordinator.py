@@ -15,13 +15,14 @@ import pandas as pd
 from colonnade.checkpoint import Checkpoints, named, under
 from colonnade.discover.agreement import Conversation, DiscoveryAgreement
 from colonnade.discover.assumptions import copy_notes, sortability_notes
+from colonnade.discover.contributions import shares
 from colonnade.discover.curious import CuriousCoordinator
-from colonnade.discover.exchange import FACTOR_BITS, METRIC_UNIT, Factors, Floats, Layout
+from colonnade.discover.exchange import FACTOR_BITS, METRIC_UNIT, Factors, Floats, Layout, matrix
 from colonnade.discover.graph import CausalGraph
 from colonnade.discover.graph_file import graph_bytes
 from colonnade.discover.knowledge import Constraints, Knowledge, combine_private
 from colonnade.discover.noise import DELTA, strength_spend
-from colonnade.discover.timetable import Blocks
+from colonnade.discover.timetable import Blocks, held_out_of
 from colonnade.discover.validator import Validator, greedy_acyclic
 from colonnade.discover.variables import Mask
 from colonnade.errors import ConfigError, DataError, FrameError, RunError
@@ -76,7 +77,9 @@ class Coordinator:
         while look < self._looks:
             look += 1
             self._look(look)
-        graph = self._draw(time.perf_counter() - started)
+        shared = len(self.agreement.parties) > 1 and bool(self.blocks.held_out)
+        brought = self._hear_contributions() if shared else {}
+        graph = self._draw(time.perf_counter() - started, brought)
         for party in self.agreement.parties:
             shown = graph if self.settings.reveal == "all" else graph.of(party)
             self.conversation.send(party, "graph", {"graph": np.frombuffer(graph_bytes(shown), np.uint8)})
@@ -95,8 +98,8 @@ class Coordinator:
         ends = np.cumsum([0, *counts])
         self._place = {party: slice(int(ends[i]), int(ends[i + 1])) for i, party in enumerate(self.agreement.parties)}
         self.constraints = self._constraints(about)
-        self.records = int(about[self.agreement.parties[0]]["records"])
-        self.blocks = Blocks(self.records, self.settings, self.agreement.seed)
+        records = int(about[self.agreement.parties[0]]["records"])
+        self.blocks = Blocks(records, self.settings, self.agreement.seed)
         self._searching = self.blocks.looks(self.settings.epochs)
         refitting = self.blocks.looks(self.settings.refit_epochs)
         self._looks, self._halfway = self._searching + refitting, self._searching + refitting // 2
@@ -162,11 +165,29 @@ class Coordinator:
 
     def _note(self, messages: Mapping[str, Message], look: int) -> None:
         """Keep what parties say beside edge strengths: traffic, how well products are hidden, what is explained."""
+        self._note_course(messages)
+        if look <= self._searching:
+            self._explained = np.concatenate([messages[party].arrays["explained"] for party in self.agreement.parties])
+
+    def _note_course(self, messages: Mapping[str, Message]) -> None:
         told = [messages[party].meta for party in self.agreement.parties]
         self._sent_bytes = self.channel.sent_bytes + sum(int(meta["sent_bytes"]) for meta in told)
         self._hidden_by = min((meta["hidden_by"] for meta in told if meta["hidden_by"] is not None), default=None)
-        if look <= self._searching:
-            self._explained = np.concatenate([messages[party].arrays["explained"] for party in self.agreement.parties])
+
+    def _hear_contributions(self) -> dict[str, float]:
+        """Return what each party's columns bring to the variables of all others, in nats a record.
+
+        A sum of games has the sum of their Shapley values, so no target party need tell more than one number for each
+        other party; and none has a place to claim anything for itself.
+        """
+        messages = {party: self.conversation.recv(party, "contribution") for party in self.agreement.parties}
+        self._note_course(messages)
+        brought = dict.fromkeys(self.agreement.parties, 0.0)
+        for target, message in messages.items():
+            peers = self.agreement.peers(target)
+            for peer, value in zip(peers, matrix(message, "brought", (len(peers),)).tolist(), strict=True):
+                brought[peer] += value
+        return brought
 
     def _after(self, look: int) -> str:
         """Return the stage that follows a look."""
@@ -215,7 +236,8 @@ class Coordinator:
             return self.settings.evidence
         strongest = worth.max(axis=0)
         strongest = strongest[strongest > STRONG]
-        price = self.settings.hidden * math.log(self.records) / (2 * self.records)
+        records = self.blocks.learned
+        price = self.settings.hidden * math.log(records) / (2 * records)
         return max(price, SHARE * math.sqrt(float(np.median(strongest)))) if len(strongest) else price
 
     def _factors_for(self, party: str, factors: Factors | None) -> dict[str, Array]:
@@ -261,7 +283,7 @@ class Coordinator:
             raise FrameError(f"'strength' holds no '{name}' of shape {shape}", where=message.sender)
         return found
 
-    def _draw(self, seconds: float) -> CausalGraph:
+    def _draw(self, seconds: float, brought: Mapping[str, float]) -> CausalGraph:
         # A required edge stays, even one that fixed point has rounded to nothing.
         least = np.where(self.constraints.required, np.finfo(np.float64).tiny, 0.0)
         adjacency = np.where(self._kept, np.maximum(self._weights, least), 0.0)
@@ -275,7 +297,7 @@ class Coordinator:
             adjacency=pd.DataFrame(adjacency, names, names),
             party_of={name: party for party in self.agreement.parties for name in self.names[party]},
             strengths=pd.DataFrame(self._weights, names, names),
-            notes=[self._rule(), *self._privacy(), *order_notes, *copies],
+            notes=[self._rule(), *self._privacy(), *self._judged(brought), *order_notes, *copies],
             cost={
                 "seconds": seconds,
                 "exchanges": self._looks * self.settings.validate_every,
@@ -283,7 +305,20 @@ class Coordinator:
             },
             varsortability=by_variance,
             r2_sortability=by_r2,
+            contributions=shares(brought),
         )
+
+    def _judged(self, brought: Mapping[str, float]) -> list[str]:
+        """Say how much there was to share, and on how many records that was judged."""
+        if not brought:
+            return []
+        total, records = sum(brought.values()), sum(map(len, self.blocks.held_out))
+        if total <= 0:
+            return [f"on {records} held-out records no columns help with the variables of other parties: no shares"]
+        return [
+            f"contributions are shares of {total:.3g} nats a record, which all columns together bring to the variables "
+            f"of other parties, on {records} held-out records"
+        ]
 
     def _rule(self) -> str:
         if self.settings.rule == "strength":
@@ -310,6 +345,8 @@ class Coordinator:
             )
         if settings.feature_noise:
             notes.append(f"features carried noise of deviation {settings.feature_noise:g} in every exchange")
+        if parties > 2 and settings.secure and settings.held_out:
+            notes.append("each party saw the features of every other apart, for held-out records: see `held_out`")
         return notes
 
 
@@ -330,6 +367,7 @@ def _check_greetings(about: Mapping[str, Mapping[str, Any]], agreement: Discover
                 raise DataError(what, where=party, remedy="rename it, or let one of them leave it out")
             owners[name] = party
     columns = sum(sum(meta["widths"]) for meta in about.values())
-    if first["records"] <= columns:
-        what = f"{first['records']} common records for {columns} columns of all parties"
+    learned = first["records"] - held_out_of(first["records"], agreement.settings)
+    if learned <= columns:
+        what = f"{learned} common records for {columns} columns of all parties"
         raise DataError(what, where="records", remedy="bring more records, or leave columns out")

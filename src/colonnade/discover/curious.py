@@ -17,6 +17,9 @@ class Curious:
     def answered(self, step: int, rows: Array, update: Floats) -> None:
         """Remember what the others' encoders were told to change by, columnsᵀ · update."""
 
+    def saw_apart(self, rows: Array, apart: Mapping[str, Floats]) -> None:
+        """See each other party's features for the held-out records `rows`, once, when the graph is found."""
+
     def judged(self, step: int, incoming: Mapping[str, Factors], restrict: bool) -> None:
         """Hear the coordinator's factors for the edges from each peer; to `restrict` keeps edges out from now on."""
 

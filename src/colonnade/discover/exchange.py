@@ -101,6 +101,10 @@ class Exchange(ABC):
         """Return the sum of all others' features for this party's variables: (records, variables · hidden)."""
 
     @abstractmethod
+    def forward_apart(self, block: int) -> dict[str, Floats]:
+        """Return each other party's features by itself: what `forward` adds up. Each carries all the agreed noise."""
+
+    @abstractmethod
     def backward(self, block: int, update: Floats) -> None:
         """Subtract columnsᵀ · update from the encoders to this party, and let the others do so with theirs."""
 
@@ -146,17 +150,14 @@ class PlainExchange(Exchange):
         self._kept: dict[str, Array] = {}
 
     def forward(self, block: int) -> Floats:  # noqa: D102
-        columns = self.blocks[block]
+        self.apart = self._swap(block, self.noise_deviation)
+        total = np.zeros((len(self.blocks[block]), self.units))
         for peer in self.peers:
-            feature = columns @ self.weights[peer]
-            if self.noise_deviation:
-                feature += gaussian(feature.shape, self.noise_deviation)
-            self.conversation.send(peer, "feature", {"feature": feature})
-        total = np.zeros((len(columns), self.units))
-        for peer in self.peers:
-            self.apart[peer] = matrix(self.conversation.recv(peer, "feature"), "feature", total.shape)
             total += self.apart[peer]
         return total
+
+    def forward_apart(self, block: int) -> dict[str, Floats]:  # noqa: D102
+        return self._swap(block, self.agreement.settings.feature_noise)
 
     def backward(self, block: int, update: Floats) -> None:  # noqa: D102
         columns = self.blocks[block]
@@ -187,6 +188,17 @@ class PlainExchange(Exchange):
 
     def load(self, state: Mapping[str, Array]) -> None:  # noqa: D102
         self.weights, self._kept = under("to", state), under("kept", state)
+
+    def _swap(self, block: int, noise: float) -> dict[str, Floats]:
+        """Send features to all, with noise of this deviation; return theirs."""
+        columns = self.blocks[block]
+        for peer in self.peers:
+            feature = columns @ self.weights[peer]
+            if noise:
+                feature += gaussian(feature.shape, noise)
+            self.conversation.send(peer, "feature", {"feature": feature})
+        shape = len(columns), self.units
+        return {peer: matrix(self.conversation.recv(peer, "feature"), "feature", shape) for peer in self.peers}
 
     def _forget(self) -> None:
         for peer, kept in self._kept.items():

@@ -17,6 +17,7 @@ from colonnade.discover.graph_parts import (
     Edge,
     Matrix,
     causal_order,
+    checked_contributions,
     checked_cost,
     checked_matrix,
     checked_names,
@@ -47,6 +48,7 @@ class CausalGraph:
         varsortability: how far variances alone give the order away (`measure.sortability`); None or NaN if unknown.
         r2_sortability: the same for R².
         reveal: `all`, or the one party whose edges these are.
+        contributions: each party's share of what columns bring to the variables of other parties; every party may know.
 
     Raises:
         ConfigError: the edges form a cycle, or the arguments do not fit together.
@@ -71,6 +73,7 @@ class CausalGraph:
         varsortability: float | None = None,
         r2_sortability: float | None = None,
         reveal: str = "all",
+        contributions: Mapping[str, float] | None = None,
     ) -> None:
         self._variables = checked_names(adjacency)
         self._parties = checked_parties(party_of, self._variables)
@@ -87,6 +90,7 @@ class CausalGraph:
         self._varsortability = checked_share("varsortability", varsortability)
         self._r2_sortability = checked_share("r2_sortability", r2_sortability)
         self._reveal = reveal
+        self._contributions = checked_contributions(contributions or {}, self._parties)
         self._check_revealed()
 
     @property
@@ -143,6 +147,15 @@ class CausalGraph:
     def reveal(self) -> str:
         """`all`, or the one party whose edges these are."""
         return self._reveal
+
+    @property
+    def contributions(self) -> dict[str, float]:
+        """Each party's share of the held-out likelihood that columns bring to the variables of other parties.
+
+        Shapley values, which sum to 1; a share below 0 means that those columns did harm. Empty where no records were
+        held out (`held_out` of the settings), or where nobody's columns bring anything to others.
+        """
+        return dict(self._contributions)
 
     @property
     def order(self) -> tuple[str, ...]:
@@ -296,6 +309,7 @@ class CausalGraph:
             "varsortability": self._varsortability,
             "r2_sortability": self._r2_sortability,
             "reveal": self._reveal,
+            "contributions": self._contributions,
         }
         return CausalGraph(**{**parts, **changes})
 

@@ -58,6 +58,7 @@ class _Document(_Part):
     r2_sortability: float | None
     notes: list[str]
     cost: dict[str, int | float]
+    contributions: dict[str, float] = {}
 
 
 def write_graph(graph: CausalGraph, path: Path) -> None:
@@ -79,8 +80,11 @@ def graph_bytes(graph: CausalGraph) -> bytes:
         r2_sortability=graph.r2_sortability,
         notes=list(graph.notes),
         cost=graph.cost,
+        contributions=graph.contributions,
     )
-    return (document.model_dump_json(indent=1) + "\n").encode()
+    # Readers of the first files know no contributions: there are none in a file that needs none.
+    none = set() if graph.contributions else {"contributions"}
+    return (document.model_dump_json(indent=1, exclude=none) + "\n").encode()
 
 
 def read_graph(path: Path, kind: type[Graph]) -> Graph:
@@ -129,6 +133,7 @@ def _graph(document: _Document, kind: type[Graph]) -> Graph:
         varsortability=document.varsortability,
         r2_sortability=document.r2_sortability,
         reveal=document.reveal,
+        contributions=document.contributions,
     )
 
 

@@ -103,6 +103,19 @@ def checked_share(where: str, value: float | None) -> float | None:
     return float(value)
 
 
+def checked_contributions(contributions: Mapping[str, float], parties: tuple[str, ...]) -> dict[str, float]:
+    """Return one share for each party that holds a variable, or none at all; shares sum to 1."""
+    if not contributions:
+        return {}
+    if set(contributions) != set(parties):
+        remedy = "name each party that holds a variable, and nobody else"
+        raise ConfigError("are not those of the graph's parties", where="contributions", remedy=remedy)
+    found = {party: float(contributions[party]) for party in dict.fromkeys(parties)}
+    if not math.isclose(sum(found.values()), 1.0, abs_tol=1e-6):
+        raise ConfigError(f"sum to {sum(found.values()):g}, not to 1", where="contributions")
+    return found
+
+
 def _check_name(name: Any, of: str) -> None:
     writable = isinstance(name, str) and name and "\0" not in name
     if not writable or any("\ud800" <= letter <= "\udfff" for letter in name):

@@ -26,6 +26,9 @@ def describe(graph: CausalGraph) -> str:
     lines += _cut([f"  {_shown(party)}: {_names_at(graph, party)}" for party in graph.parties])
     if edges:
         lines += ["  strongest edges:", *_edge_lines(edges, graph.confidence is not None)]
+    if graph.contributions:
+        lines.append("  contributions to the variables of other parties:")
+        lines += _cut([f"    {_shown(party)} {share:.1%}" for party, share in graph.contributions.items()])
     lines += _cut([f"  note: {' '.join(note.split())}" for note in graph.notes])
     lines += _numbers(graph)
     return "\n".join(lines)

@@ -13,6 +13,7 @@ import numpy as np
 
 from colonnade.checkpoint import Checkpoints, named, under
 from colonnade.discover.agreement import Conversation, DiscoveryAgreement
+from colonnade.discover.contributions import HeldOut, brought
 from colonnade.discover.curious import Curious
 from colonnade.discover.decoders import Decoders
 from colonnade.discover.exchange import (
@@ -92,6 +93,8 @@ class Party:
                 else:
                     self._learn()
                     self._look()
+            if self.blocks.held_out and self.exchange.peers:
+                self._contribute()
             document = self._from_coordinator("graph").arrays["graph"]
             return graph_from_bytes(document.tobytes(), CausalGraph, where=self.agreement.coordinator)
         finally:
@@ -124,7 +127,7 @@ class Party:
         hidden, secret = self.settings.hidden, self.seat.secret
         self._self_mask = self.own.spread(1.0 - np.eye(self.own.variables), hidden)
         exchange = _exchange_class(self.settings.secure)
-        plain = [self.columns.plain[rows] for rows in self.blocks.rows]
+        plain = [self.columns.plain[rows] for rows in (*self.blocks.rows, *self.blocks.held_out)]
         self.exchange: Exchange = exchange(self.conversation, self.agreement, self.layouts, plain)
         with self._timed("open"):
             self.exchange.open({peer: self._first_weights(peer) for peer in self.exchange.peers})
@@ -212,18 +215,17 @@ class Party:
         self._obey(strengths, losses)
 
     def _obey(self, strengths: Mapping[str, Array], losses: Sequence[float]) -> None:
-        told = {
-            "losses": losses,
-            "sent_bytes": self.conversation.channel.sent_bytes,
-            "hidden_by": self.exchange.hidden_by,
-        }
-        self.conversation.send(self.agreement.coordinator, "strength", strengths, told)
+        self.conversation.send(self.agreement.coordinator, "strength", strengths, {"losses": losses, **self._course()})
         verdict = self._from_coordinator("verdict")
         self._stage = str(verdict.meta["stage"])
         with self._timed("scale"):
             self._scale(verdict, restrict=bool(verdict.meta["restrict"]))
         if verdict.meta["checkpoint"]:
             self._save(int(verdict.meta["look"]))
+
+    def _course(self) -> dict[str, float | None]:
+        """Return what the coordinator is told about every party's traffic, and about how well products are hidden."""
+        return {"sent_bytes": self.conversation.channel.sent_bytes, "hidden_by": self.exchange.hidden_by}
 
     def _scale(self, verdict: Message, restrict: bool) -> None:
         incoming = {peer: _factors(verdict, f"from/{peer}") for peer in self.exchange.peers}
@@ -256,7 +258,29 @@ class Party:
         for block, rows in enumerate(self.blocks.rows):
             features = self._see(block) + columns.plain[rows] @ self.weights
             total += len(rows) * self.decoders.curvature(features, columns.observed[rows])
-        return total / len(columns.plain)
+        return total / self.blocks.learned
+
+    def _contribute(self) -> None:
+        """Tell the coordinator what each other party's columns bring to this party's variables."""
+        with self._timed("contributions"):
+            found = brought(self.decoders, self._see_apart(), self.agreement.seed)
+        values = np.array([found[peer] for peer in self.exchange.peers])
+        self.conversation.send(self.agreement.coordinator, "contribution", {"brought": values}, self._course())
+
+    def _see_apart(self) -> HeldOut:
+        """Return everybody's features for the held-out records, each party's by itself."""
+        seen: list[dict[str, Floats]] = []
+        for number, rows in enumerate(self.blocks.held_out, start=len(self.blocks)):
+            seen.append(self.exchange.forward_apart(number))
+            if self.seat.curious:
+                self.seat.curious.saw_apart(rows, seen[-1])
+        rows, columns = np.concatenate(self.blocks.held_out), self.columns
+        return HeldOut(
+            own=columns.plain[rows] @ self.weights,
+            apart={peer: np.concatenate([one[peer] for one in seen]) for peer in self.exchange.peers},
+            target=columns.target[rows],
+            observed=columns.observed[rows],
+        )
 
     def _from_coordinator(self, kind: str) -> Message:
         return self.conversation.recv(self.agreement.coordinator, kind)

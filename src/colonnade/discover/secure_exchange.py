@@ -6,7 +6,7 @@ multiplies them with its fragment and its gradient, exchange by exchange; what i
 
 The source draws the first weights: a target that knew a part of them could undo the encoder in the first exchange. Of
 the features a target learns the sum over all other parties, whose shares carry masks that cancel out, so that with
-three or more parties no single one's features are seen.
+three or more parties no single one's features are seen; but for held-out records, if there are any, at the end.
 """
 
 from __future__ import annotations
@@ -80,17 +80,19 @@ class SecureExchange(Exchange):
         parts = [np.zeros((records, self.units), np.uint64)]
         parts += [self._held[peer][block].forward(self.as_target[peer]) for peer in self.peers]
         for peer, line in self.lines.items():
-            line.send_share(self._share(peer, block))
+            share = self._share(peer, block, self.noise_deviation)
+            line.send_share(add(share, self._masks.mask(peer, self._forwards, share.shape)))
         parts += [line.take_share((records, self.units)) for line in self.lines.values()]
         self._forwards += 1
-        features = decode(add(*parts), PRODUCT_SCALE)
-        if np.abs(features).max(initial=0.0) >= LARGEST_FEATURE:
-            raise DataError(
-                "features grew beyond what the ring holds",
-                where=self.name,
-                remedy="use a smaller learning rate, or look for outliers in the columns",
-            )
-        return features
+        return self._seen(parts)
+
+    def forward_apart(self, block: int) -> dict[str, Floats]:
+        """Compute all others' features under encryption; see each one's, since no masks hide who gave which share."""
+        shape = len(self.blocks[block]), self.units
+        kept = {peer: self._held[peer][block].forward(self.as_target[peer]) for peer in self.peers}
+        for peer, line in self.lines.items():
+            line.send_share(self._share(peer, block, self.agreement.settings.feature_noise))
+        return {peer: self._seen([kept[peer], line.take_share(shape)]) for peer, line in self.lines.items()}
 
     def backward(self, block: int, update: Floats) -> None:
         """Share the gradient of every encoder out between its source and its target (Algorithm 4)."""
@@ -190,17 +192,22 @@ class SecureExchange(Exchange):
                     self._held[source][number].receive()
             sent.forget()
 
-    def _share(self, target: str, block: int) -> RingMatrix:
-        """Return this party's share of its features for `target`, masked so that only the sum of all makes sense."""
+    def _share(self, target: str, block: int, noise: float) -> RingMatrix:
+        """Return this party's share of its features for `target`, who has the other."""
         answered = self._sent[block].receive_forward(self.lines[target], self.units_of(target))
-        own = matmul(self._plain[block], self.as_source[target])
-        mask = self._masks.mask(target, self._forwards, answered.shape)
-        return add(answered, own, mask, self._noise(answered.shape))
+        share = add(answered, matmul(self._plain[block], self.as_source[target]))
+        return add(share, encode(gaussian(share.shape, noise), PRODUCT_SCALE)) if noise else share
 
-    def _noise(self, shape: tuple[int, ...]) -> RingMatrix:
-        if not self.noise_deviation:
-            return np.zeros(shape, np.uint64)
-        return encode(gaussian(shape, self.noise_deviation), PRODUCT_SCALE)
+    def _seen(self, shares: list[RingMatrix]) -> Floats:
+        """Return the features that shares add up to."""
+        features = decode(add(*shares), PRODUCT_SCALE)
+        if np.abs(features).max(initial=0.0) >= LARGEST_FEATURE:
+            raise DataError(
+                "features grew beyond what the ring holds",
+                where=self.name,
+                remedy="use a smaller learning rate, or look for outliers in the columns",
+            )
+        return features
 
     def _pairs(self) -> Iterator[tuple[str, str]]:
         """Yield all ordered pairs with this party, everywhere in the same order: nobody waits in a circle."""

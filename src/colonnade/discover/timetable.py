@@ -12,6 +12,8 @@ from colonnade.errors import DataError
 from colonnade.federation.discovery import DiscoverySettings
 
 Positions = npt.NDArray[np.int64]
+FEWEST_HELD_OUT = 20
+"""Fewer records judge nobody."""
 
 
 class Blocks:
@@ -19,18 +21,24 @@ class Blocks:
 
     Attributes:
         rows: the records of each block.
+        held_out: the same for records that nothing is learned from; their numbers follow those of `rows`.
     """
 
     def __init__(self, records: int, settings: DiscoverySettings, seed: int) -> None:
         if records < 2:
             raise DataError("there is nothing to learn from one record", where="records")
-        count = -(-records // settings.batch_size)
-        order = _shuffled(records, seed, 0)
-        self.rows: list[Positions] = [np.sort(part) for part in np.array_split(order, count)]
+        order, held = _shuffled(records, seed, 0), held_out_of(records, settings)
+        self.rows = _parts(order[held:], settings.batch_size)
+        self.held_out = _parts(order[:held], settings.batch_size)
         self._settings, self._seed = settings, seed
 
     def __len__(self) -> int:
         return len(self.rows)
+
+    @property
+    def learned(self) -> int:
+        """Records that something is learned from."""
+        return sum(map(len, self.rows))
 
     def at(self, exchange: int) -> int:
         """Return the block of exchange number `exchange`."""
@@ -53,6 +61,20 @@ class Blocks:
         rising = self._settings.warm_up * self._settings.epochs * len(self)
         share = min(exchange / rising, 1.0) if rising else 1.0
         return self._settings.learning_rate * (0.1 + 0.9 * share)
+
+
+def held_out_of(records: int, settings: DiscoverySettings) -> int:
+    """Return how many of so many records nothing is learned from."""
+    held = round(settings.held_out * records)
+    if settings.held_out and held < FEWEST_HELD_OUT:
+        what = f"{held} of {records} records are held out, and at least {FEWEST_HELD_OUT} must judge contributions"
+        raise DataError(what, where="held_out", remedy="hold a larger share out, or none")
+    return held
+
+
+def _parts(rows: Positions, size: int) -> list[Positions]:
+    count = -(-len(rows) // size)
+    return [np.sort(part) for part in np.array_split(rows, count)] if count else []
 
 
 def _shuffled(count: int, seed: int, number: int) -> Positions:

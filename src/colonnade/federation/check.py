@@ -45,6 +45,7 @@ def check(
         return problems + _check_path(party, Path(party_path))
     if party.party in federation.parties:
         problems += _check_protection(federation, party, Path(party_path))
+        problems += _check_shared_labels(federation, party, Path(party_path))
         problems += _check_data(federation, party, Path(party_path))
     else:
         problems += _check_no_data(party, Path(party_path))
@@ -93,6 +94,13 @@ def _check_path(party: PartyFile, path: Path) -> list[Problem]:
     if party.data.path.exists():
         return []
     return [Problem(f"there is no {party.data.path}", path, "data.path", "write where your records are")]
+
+
+def _check_shared_labels(federation: FederationFile, party: PartyFile, path: Path) -> list[Problem]:
+    if party.party != federation.active or federation.task.labels == "server" or party.share_labels:
+        return []
+    remedy = "write 'share_labels: true' if they may see them, or agree on task.labels: server"
+    return [Problem("the task shows labels to all parties", path, "share_labels", remedy)]
 
 
 def _check_protection(federation: FederationFile, party: PartyFile, path: Path) -> list[Problem]:

@@ -36,7 +36,7 @@ def check_table(federation: FederationFile, party: PartyFile, path: Path) -> lis
         )
     if party.party == federation.active:
         problems += _check_label_and_split(federation, frame, path)
-    return problems
+    return problems + _check_secrets(federation, party, path, frame)
 
 
 def check_images(federation: FederationFile, party: PartyFile, path: Path) -> list[Problem]:
@@ -61,7 +61,7 @@ def _feature_columns(federation: FederationFile, party: PartyFile, names: list[s
     """Return which of a table's columns the party takes part with."""
     if party.source.columns is not None:
         return list(party.source.columns)
-    own = {party.source.id_column}
+    own = {party.source.id_column, *party.sensitive}
     if party.party == federation.active:
         own |= {federation.label, federation.task.split.column}
     return [name for name in names if name not in own]
@@ -80,6 +80,18 @@ def _unknown_names(federation: FederationFile, party: PartyFile, path: Path, nam
         for field, name in asked
         if name is not None and name not in names
     ]
+
+
+def _check_secrets(federation: FederationFile, party: PartyFile, path: Path, frame: pd.DataFrame) -> list[Problem]:
+    """A secret must be a column that takes two values at least, and neither the id nor the label."""
+    problems = []
+    for name in party.sensitive:
+        if name == party.source.id_column or (name == federation.label and party.party == federation.active):
+            problems.append(Problem(f"'{name}' is the id or the label, no secret", path, "sensitive", "leave it out"))
+        elif name in frame.columns and frame[name].nunique() < 2:
+            what = f"'{name}' is the same in all records: there is nothing to hide"
+            problems.append(Problem(what, path, "sensitive", "leave it out"))
+    return problems
 
 
 def _label_in_wrong_place(federation: FederationFile, party: PartyFile, path: Path, names: list[str]) -> list[Problem]:

@@ -40,6 +40,8 @@ class DiscoverySettings(Settings):
         reveal: whether every party learns all edges, or only those that touch its own variables.
         strength_epsilon: Laplace noise on edge strengths, spent once per look; None adds none.
         feature_noise: standard deviation of the noise that each party hides in its features; 0 adds none.
+        held_out: share of the records that nothing is learned from: what each party's columns contribute is judged on
+            them, and each target party sees every other party's features of them apart. 0 leaves that out.
         checkpoint_every: looks of the coordinator between two checkpoints.
     """
 
@@ -69,6 +71,7 @@ class DiscoverySettings(Settings):
     reveal: Literal["all", "own"] = "all"
     strength_epsilon: float | None = Field(default=None, gt=0)
     feature_noise: float = Field(default=0.0, ge=0)
+    held_out: float = Field(default=0.0, ge=0, le=0.5)
     checkpoint_every: int = Field(default=4, ge=1)
 
 

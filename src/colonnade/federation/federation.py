@@ -51,6 +51,7 @@ class Federation:
         parties: Mapping[str, Sequence[str]],
         label: tuple[str, str] | None = None,
         split: str | None = None,
+        secrets: Mapping[str, Sequence[str]] | None = None,
     ) -> Federation:
         """Split one frame's columns over `parties`.
 
@@ -59,6 +60,7 @@ class Federation:
             parties: each party's columns.
             label: (party, column); the party may be one that holds nothing else.
             split: a column that says train, validation or test for each record.
+            secrets: each party's sensitive columns; no features, unless `parties` lists them too.
 
         >>> frame = pd.DataFrame({"age": [30, 40], "glucose": [5.1, 6.2], "outcome": ["no", "yes"]})
         >>> Federation.from_frame(frame, {"clinic": ["age"], "lab": ["glucose"]}, label=("clinic", "outcome")).active
@@ -70,7 +72,7 @@ class Federation:
                 raise DataError(f"no column '{column}'", where="frame", remedy=nearest(column, map(str, frame.columns)))
         if label is not None:
             kept = {label[0]: kept.pop(label[0], []), **kept} if label[0] not in kept else kept
-        records = by_column(frame, kept, label=label)
+        records = by_column(frame, kept, label=label, secrets=secrets)
         rows = {party: np.arange(len(frame)) for party in records}
         return cls(records, label[0] if label else None, rows, frame[split] if split else None)
 
@@ -80,11 +82,20 @@ class Federation:
         frames: Mapping[str, pd.DataFrame],
         label: tuple[str, str] | None = None,
         id_column: str | None = None,
+        secrets: Mapping[str, Sequence[str]] | None = None,
     ) -> Federation:
         """Take one frame per party; ids may overlap in part. Align with `co.align` before training."""
+        kept = dict(secrets or {})
+        for party in kept:
+            if party not in frames:
+                raise ConfigError(f"no party '{party}'", where="secrets", remedy=nearest(party, frames))
         records = {
             party: Records.from_frame(
-                frame, id_column=id_column, label=label[1] if label and label[0] == party else None, where=party
+                frame,
+                id_column=id_column,
+                label=label[1] if label and label[0] == party else None,
+                secrets=kept.get(party, ()),
+                where=party,
             )
             for party, frame in frames.items()
         }
@@ -100,11 +111,20 @@ class Federation:
         parties: Sequence[str],
         active: str = "active",
         split: npt.NDArray[Any] | None = None,
+        *,
+        secrets: Mapping[str, pd.DataFrame] | None = None,
     ) -> Federation:
-        """Cut images (N, C, H, W) into vertical strips, one per party; a label-only party holds the labels."""
+        """Cut images (N, C, H, W) into vertical strips, one per party; a label-only party holds the labels.
+
+        `secrets` are what strips must not show of their records, one frame of columns for each such party.
+        """
         ids = pd.RangeIndex(len(images))
         labels = pd.Series(np.asarray(label), index=ids, name="label")
         records = by_strip(images, parties, label=(active, labels), ids=ids)
+        for party, hidden in (secrets or {}).items():
+            if party not in records:
+                raise ConfigError(f"no party '{party}'", where="secrets", remedy=nearest(party, records))
+            records[party] = replace(records[party], secrets=hidden)
         rows = {party: np.arange(len(ids)) for party in records}
         return cls(records, active, rows, None if split is None else pd.Series(split, index=ids))
 

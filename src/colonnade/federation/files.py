@@ -175,7 +175,7 @@ class PartyFile(Settings):
     Attributes:
         party: who I am: a party, or the coordinator.
         data: where my records are; the coordinator has none.
-        sensitive: columns whose values the others must not learn.
+        sensitive: columns whose values the others must not learn; no features, unless `data.columns` lists them.
         kinds: in a discovery, of columns whose kind is not to be guessed.
         knowledge: what I know about edges from or to my own columns; in a discovery only the coordinator is told.
         defense: how my uploads are protected.
@@ -183,6 +183,7 @@ class PartyFile(Settings):
         runs: the folder of my runs.
         credentials: my keys; needed as soon as parties talk over a network.
         listen: the address to listen on, where it is not the one in the federation file.
+        share_labels: at the active party: let all parties see labels where the task asks for it.
         missing_party: when predicting without some party: `refuse`, or `impute` its upload and say so.
     """
 
@@ -196,6 +197,7 @@ class PartyFile(Settings):
     runs: LocalPath = Field(default=Path("runs"), validate_default=True)
     credentials: CredentialSettings | None = None
     listen: Address | None = None
+    share_labels: bool = False
     missing_party: Literal["refuse", "impute"] = "refuse"
 
     @property

@@ -88,6 +88,10 @@ class Task(Settings):
     local_updates: int = Field(
         default=1, ge=1, description="steps that every party takes on a batch between two exchanges"
     )
+    labels: Literal["server", "shared"] = Field(
+        default="server",
+        description="who sees labels: the active party alone, or all parties, with the top model and all uploads",
+    )
     weights: WeightSettings = WeightSettings()
     patience: int | None = Field(
         default=None, ge=1, description="stop after so many epochs without a better validation loss"

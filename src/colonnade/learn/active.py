@@ -22,6 +22,7 @@ from colonnade.learn.checkpoint import named, under
 from colonnade.learn.part import Part, TopPart
 from colonnade.learn.role import Role, Seat
 from colonnade.learn.scores import scores
+from colonnade.learn.shared import HeadCopy, Shared
 from colonnade.learn.tensors import to_array, to_tensor
 from colonnade.learn.top import Top
 from colonnade.learn.weights import Weights
@@ -72,9 +73,15 @@ class Active(Role):
         curious: Curious | None = None,
     ) -> None:
         super().__init__(channel, agreement, seat)
+        if curious and self.task.labels == "shared":
+            remedy = "train with labels: server"
+            raise ConfigError(
+                "with shared labels no gradients are sent that could be watched", where="curious", remedy=remedy
+            )
         self.progress, self.curious = progress or Progress(), curious
         self.course = Course()
         self.top: Top
+        self._head: HeadCopy
         self._held: dict[str, Tensor | None] = {}
         self._shapes: dict[str, tuple[int, ...]] = {}
         self._epoch_losses: list[float] = []
@@ -101,6 +108,8 @@ class Active(Role):
         self._hear_shapes()
         self._build_top()
         self.resume_at(start)
+        if self.task.labels == "shared":
+            self._share_head()
         if self.curious:
             self.curious.begin(self.top.network, self._shapes, self._label.outputs)
         self.progress.start(self.timetable.steps, f"training {self.agreement.run}")
@@ -110,21 +119,11 @@ class Active(Role):
         """Gather the uploads, take one step, answer every party."""
         own = [self.own_upload(positions, train=True)] if self.bottom else []
         uploads = own + self._receive("upload", step, positions)
-        labels, masks, updates = self._targets[positions], self._masks(positions), self.task.local_updates
-        self._weights.look(step, partial(self._worth, batches=[(uploads, masks, labels)]))
-        answered = self.top.learn(uploads, masks, labels, self.rate(step), updates)
-        gradients = {
-            party: gradient if weight == 1 else weight * gradient
-            for (party, weight), gradient in zip(self._weights.current.items(), answered.gradients, strict=True)
-        }
-        if self.curious:
-            gradients.update(self.curious.watch(step, dict(zip(self._shapes, uploads, strict=True)), labels, gradients))
-        for party in self.agreement.passive:
-            self.channel.send(party, "gradient", step, {"gradient": to_array(gradients[party], self.channel)})
-        if self.bottom:
-            self.bottom.learn(gradients[self.seat.party], self.rate(step), updates)
-        self._epoch_losses.append(answered.loss)
-        self.progress.advance(step + 1, loss=answered.loss, sent_bytes=self.channel.sent_bytes)
+        batch = uploads, self._masks(positions), self._targets[positions]
+        self._weights.look(step, partial(self._worth, batches=[batch]))
+        loss = self._share(step, *batch) if self.task.labels == "shared" else self._answer(step, *batch)
+        self._epoch_losses.append(loss)
+        self.progress.advance(step + 1, loss=loss, sent_bytes=self.channel.sent_bytes)
 
     def end_epoch(self, epoch: int) -> bool:
         """Validate, decide for all parties whether this was the best epoch and whether it was the last."""
@@ -267,6 +266,51 @@ class Active(Role):
                 raise RefusedError(f"'{kind}' of step {step} has shape {array.shape}, not {expected}", where=party)
             uploads.append(to_tensor(array, self.seat.device))
         return uploads
+
+    def _answer(self, step: int, uploads: list[Tensor], masks: list[Tensor | None], labels: Tensor) -> float:
+        """Learn from a batch and send every party the gradient of its upload, weighed; return the loss."""
+        rate, updates = self.rate(step), self.task.local_updates
+        answered = self.top.learn(uploads, masks, labels, rate, updates)
+        gradients = {
+            party: gradient if weight == 1 else weight * gradient
+            for (party, weight), gradient in zip(self._weights.current.items(), answered.gradients, strict=True)
+        }
+        if self.curious:
+            gradients.update(self.curious.watch(step, dict(zip(self._shapes, uploads, strict=True)), labels, gradients))
+        for party in self.agreement.passive:
+            self.channel.send(party, "gradient", step, {"gradient": to_array(gradients[party], self.channel)})
+        if self.bottom:
+            self.bottom.learn(gradients[self.seat.party], rate, updates)
+        return answered.loss
+
+    def _share(self, step: int, uploads: list[Tensor], masks: list[Tensor | None], labels: Tensor) -> float:
+        """Show every party what it needs to find its gradients itself, then learn from the batch; return the loss."""
+        rows = self.top.rows(uploads, masks)
+        head = {name: value.clone() for name, value in self.top.network.state_dict().items()}
+        for place, (party, weight) in enumerate(self._weights.current.items()):
+            others = {other: upload for other, upload in enumerate(rows) if other != place}
+            shared = Shared(labels, others, self.top.means[place].clone(), head, weight)
+            if party == self.seat.party:
+                self._head.meet(shared, None)
+                continue
+            tensors = {name: to_array(tensor, self.channel) for name, tensor in shared.tensors().items()}
+            self.channel.send(party, "shared", step, tensors, {"weight": weight})
+        rate, updates = self.rate(step), self.task.local_updates
+        answered = self.top.learn(uploads, masks, labels, rate, updates)
+        if self.bottom:
+            self.bottom.learn(self._head.gradient, rate, updates)
+        return answered.loss
+
+    def _share_head(self) -> None:
+        """Tell every party how the top model is built; with columns of its own, this party too learns on a copy."""
+        regression = self.top.regression
+        for place, party in enumerate(self._shapes):
+            if party == self.seat.party:
+                mixed = self.task.precision == "mixed"
+                self._head = HeadCopy(self._recipe, place, regression=regression, device=self.seat.device, mixed=mixed)
+            else:
+                meta = {"recipe": self._recipe, "place": place, "regression": regression}
+                self.channel.send(party, "head", 0, meta=meta)
 
     def _masks(self, positions: Positions) -> list[Tensor | None]:
         masks = [self._held[party] for party in self.agreement.passive]

@@ -12,7 +12,7 @@ from colonnade.errors import ConfigError, nearest
 from colonnade.federation.task import Task
 
 PASSIVE_KINDS = frozenset({"hello", "ready", "upload", "evaluate", "test", "memory", "answer", *ALIGN_KINDS})
-ACTIVE_KINDS = frozenset({"plan", "gradient", "decision", "memory", *ALIGN_KINDS})
+ACTIVE_KINDS = frozenset({"plan", "head", "shared", "gradient", "decision", "memory", *ALIGN_KINDS})
 
 
 SIMULATION_SECRET = b"one process"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 import torch
@@ -12,6 +12,9 @@ from colonnade.defend.base import Defense
 from colonnade.federation.task import OptimizerSettings
 from colonnade.learn.checkpoint import named, under
 from colonnade.learn.optimize import Optimizer, precision
+
+Signal = Callable[[Tensor], Tensor]
+"""What the task wants of an upload: its gradient there."""
 
 
 @dataclass(frozen=True)
@@ -53,7 +56,10 @@ class Bottom:
 
     def upload(self, rows: Tensor, train: bool) -> Tensor:
         """Return the upload for the records at `rows`; when training, remember how it came about."""
-        x = self.features[rows.to(self.device)]
+        rows = rows.to(self.device)
+        x = self.features[rows]
+        if train:
+            self.defense.turn_to(rows)
         if self.network.training != train:  # walks through all modules: not for every batch
             self.network.train(train)
         with torch.set_grad_enabled(train), precision(self.device, self._mixed):
@@ -63,19 +69,24 @@ class Bottom:
             self._pending = _Pending(x, h, upload)
         return upload.detach()
 
-    def learn(self, gradient: Tensor, rate: float, updates: int = 1) -> None:
+    def learn(self, signal: Tensor | Signal, rate: float, updates: int = 1) -> None:
         """Carry the gradient of the last training upload through defense and network, and step; `updates` times.
 
-        Further updates follow the same gradient, which grows stale, at what the network makes of the records by then.
+        Args:
+            signal: the gradient, which further updates follow as it grows stale, at what the network makes of the
+                records by then; or how to find the gradient of any upload of these records.
+            rate: the learning rate.
+            updates: how many steps.
         """
         if self._pending is None:
             raise RuntimeError("learn() needs a training upload before it")
         pending, self._pending = self._pending, None
-        self._step(pending, gradient, rate)
+        self._step(pending, signal, rate)
         for _ in range(updates - 1):
-            self._step(self._again(pending), gradient, rate)
+            self._step(self._again(pending), signal, rate)
 
-    def _step(self, pending: _Pending, gradient: Tensor, rate: float) -> None:
+    def _step(self, pending: _Pending, signal: Tensor | Signal, rate: float) -> None:
+        gradient = signal if isinstance(signal, Tensor) else signal(pending.upload.detach())
         self.optimizer.zero_grad()
         self.defense.backward(pending.x, pending.h, pending.upload, gradient)
         self.optimizer.step(rate)

@@ -16,7 +16,7 @@ from colonnade.defend import make_defense
 from colonnade.errors import ConfigError, DataError, nearest
 from colonnade.learn.agreement import Agreement
 from colonnade.learn.part import Part
-from colonnade.learn.role import Seat
+from colonnade.learn.role import Seat, require_secrets
 from colonnade.learn.train import take_part
 from colonnade.place import Place
 from colonnade.progress import Progress
@@ -40,6 +40,9 @@ class TrainingPlace(Place):
             if getattr(place.federation, field) is None:
                 remedy = "training needs the party that holds the label, and the label's column; discovery does not"
                 raise ConfigError("is missing", where=f"{federation}: {field}", remedy=remedy)
+        if place.is_active and place.federation.task.labels == "shared" and not place.party.share_labels:
+            remedy = "write 'share_labels: true' if they may see them, or agree on task.labels: server"
+            raise ConfigError("the task shows labels to all parties", where=f"{party}: share_labels", remedy=remedy)
         return place
 
     @property
@@ -69,7 +72,7 @@ class TrainingPlace(Place):
         label = self.federation.label if self.is_active and labelled else None
         split = self.federation.task.split.column if self.is_active and labelled else None
         if data.kind == "images":
-            return read_records(where, data.id_column or "ids", None, label), None
+            return read_records(where, data.id_column or "ids", None, label, self._secrets(labelled)), None
         frame = read_table(where, data.id_column)
         if split is not None and split not in frame:
             raise DataError(f"no column '{split}'", where=str(where), remedy=nearest(split, map(str, frame.columns)))
@@ -79,9 +82,19 @@ class TrainingPlace(Place):
         aside = [column for column in (split, None if labelled else self.federation.label) if column in frame.columns]
         kept = frame.drop(columns=[column for column in aside if column is not None])
         records = Records.from_frame(
-            kept, id_column=data.id_column, columns=data.columns, label=label, where=str(where), for_training=labelled
+            kept,
+            id_column=data.id_column,
+            columns=data.columns,
+            label=label,
+            secrets=self._secrets(labelled),
+            where=str(where),
+            for_training=labelled,
         )
         return records, frame[split] if split else None
+
+    def _secrets(self, labelled: bool) -> tuple[str, ...]:
+        """Return the sensitive columns; records to predict need not have them."""
+        return self.party.sensitive if labelled else ()
 
     def connect(self, purpose: str, wait: float) -> NetworkChannel:
         """Open the channel to all other parties, which may take `wait` seconds to appear."""
@@ -93,6 +106,7 @@ def join(place: TrainingPlace, progress: Progress, resume: bool = False, wait: f
     """Align, train, and keep this party's part of the model in its run folder."""
     records, split = place.records()
     defense = make_defense(place.party.defense.name, **place.party.defense.strength)
+    require_secrets(defense, records, place.name)
     device, agreement = place.device, place.agreement
     task = agreement.task.model_dump(mode="json")
     with place.run_folder(resume, task) as run, place.connect("", wait) as channel:

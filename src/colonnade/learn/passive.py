@@ -6,11 +6,15 @@ from collections.abc import Mapping
 from typing import Any, ClassVar
 
 import numpy as np
+import torch
+from torch import Tensor
 
 from colonnade.data.batches import Positions
 from colonnade.learn.agreement import Agreement
+from colonnade.learn.bottom import Signal
 from colonnade.learn.part import Part
 from colonnade.learn.role import Role, Seat
+from colonnade.learn.shared import HeadCopy, Shared
 from colonnade.learn.tensors import to_array, to_tensor
 from colonnade.nets import upload_shape
 from colonnade.wire.channel import Channel
@@ -24,6 +28,7 @@ class Passive(Role):
     def __init__(self, channel: Channel, agreement: Agreement, seat: Seat) -> None:
         super().__init__(channel, agreement, seat)
         self._history: list[dict[str, float]] = []
+        self._head: HeadCopy
 
     def open(self) -> int:
         """Greet the active party, take its plan, tell the shape of the uploads."""
@@ -42,15 +47,16 @@ class Passive(Role):
         start = int(plan.meta["start"])
         self.resume_at(start)
         self.channel.send(self.agreement.active, "ready", 0, meta={"shape": list(self._shape)})
+        if self.task.labels == "shared":
+            self._head = self._hear_of_head()
         return start
 
     def train_step(self, step: int, positions: Positions) -> None:
         """Upload, wait for the gradient, step."""
         count = self._send_upload("upload", step, positions, train=True)
-        answer = self.channel.recv(self.agreement.active, "gradient", step)
+        signal = self._hear_shared(step, positions) if self.task.labels == "shared" else self._hear_gradient(step)
         if count and self.bottom:
-            gradient = to_tensor(answer.tensors["gradient"], self.seat.device)
-            self.bottom.learn(gradient, self.rate(step), self.task.local_updates)
+            self.bottom.learn(signal, self.rate(step), self.task.local_updates)
 
     def end_epoch(self, epoch: int) -> bool:
         """Upload the validation records, then do what the active party decides."""
@@ -75,6 +81,23 @@ class Passive(Role):
     def load_progress(self, meta: Mapping[str, Any]) -> None:
         """Restore what `progress_meta` returned."""
         self._history = list(meta["history"])
+
+    def _hear_gradient(self, step: int) -> Tensor:
+        answer = self.channel.recv(self.agreement.active, "gradient", step)
+        return to_tensor(answer.tensors["gradient"], self.seat.device)
+
+    def _hear_of_head(self) -> HeadCopy:
+        meta, device = self.channel.recv(self.agreement.active, "head", 0).meta, self.seat.device
+        mixed = self.task.precision == "mixed"
+        return HeadCopy(meta["recipe"], meta["place"], regression=meta["regression"], device=device, mixed=mixed)
+
+    def _hear_shared(self, step: int, positions: Positions) -> Signal:
+        """Take labels, the others' uploads and the top model; return how to find the gradient with them."""
+        message = self.channel.recv(self.agreement.active, "shared", step)
+        tensors = {name: to_tensor(array, self.seat.device) for name, array in message.tensors.items()}
+        held = torch.from_numpy(self.seat.alignment.rows[positions] >= 0).to(self.seat.device)
+        self._head.meet(Shared.from_tensors(tensors, message.meta["weight"]), None if held.all() else held)
+        return self._head.gradient
 
     def _log(self, epoch: int, meters: dict[str, float]) -> None:
         """Note what the defense measured; it stays with this party."""

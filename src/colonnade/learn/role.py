@@ -17,8 +17,9 @@ from colonnade.align import Alignment
 from colonnade.data.batches import Positions
 from colonnade.data.preparation import prepare_features
 from colonnade.data.records import Records
+from colonnade.data.secrets import prepare_secrets
 from colonnade.defend.base import Defense
-from colonnade.errors import DataError, RunError
+from colonnade.errors import ConfigError, DataError, RunError
 from colonnade.learn.agreement import SIMULATION_SECRET, Agreement
 from colonnade.learn.bottom import Bottom
 from colonnade.learn.checkpoint import Checkpoints, named, under
@@ -60,6 +61,14 @@ class Seat:
     def checkpoint_folder(self) -> Path | None:
         """Where checkpoints go."""
         return self.run.checkpoints if self.run else None
+
+
+def require_secrets(defense: Defense, records: Records, party: str) -> None:
+    """Refuse a defense that hides sensitive columns where the party names none."""
+    if defense.needs_secrets and records.secrets is None:
+        what = f"'{defense.name}' hides sensitive columns, and none is named"
+        remedy = "list them under 'sensitive' in party.yaml, or under secrets= of the federation"
+        raise ConfigError(what, where=party, remedy=remedy)
 
 
 class Role(ABC):
@@ -157,6 +166,8 @@ class Role(ABC):
             mixed=self.task.precision == "mixed",
         )
         self._trained_on = torch.from_numpy(trained_on)
+        if seat.defense.needs_secrets and seat.records.secrets is not None:
+            seat.defense.confide(prepare_secrets(seat.records.secrets, trained_on, seat.party))
         seat.defense.prepare(self.bottom.network, self.bottom.features[self._trained_on])
         self._part = BottomPart(self.bottom.network, preparation, seat.defense, recipe)
 

@@ -16,6 +16,13 @@ from colonnade.learn.optimize import Optimizer, precision
 MEAN_MEMORY = 0.99  # weight of the past in the running mean of uploads
 
 
+def task_loss(outputs: Tensor, labels: Tensor, regression: bool) -> Tensor:
+    """Return the mean loss: squared error for regression, cross-entropy otherwise."""
+    if regression:
+        return functional.mse_loss(outputs.squeeze(1), labels)
+    return functional.cross_entropy(outputs, labels)
+
+
 @dataclass(frozen=True)
 class Answered:
     """What one training step of the top model yields: the loss and one gradient per upload."""
@@ -76,12 +83,12 @@ class Top:
         """Return raw outputs, one row per record."""
         self.network.eval()
         with torch.no_grad(), precision(self.device, self._mixed):
-            outputs: Tensor = self.network(self._rows(uploads, held))
+            outputs: Tensor = self.network(self.rows(uploads, held))
         return outputs.float()
 
     def without(self, absent: Sequence[int], uploads: Sequence[Tensor], held: Sequence[Tensor | None]) -> Tensor:
         """Return raw outputs as if some parties were not there: their mean uploads stand in."""
-        rows = self._rows(uploads, held)
+        rows = self.rows(uploads, held)
         for index in absent:
             rows[index] = self.means[index].expand_as(rows[index])
         self.network.eval()
@@ -89,7 +96,8 @@ class Top:
             outputs: Tensor = self.network(rows)
         return outputs.float()
 
-    def _rows(self, uploads: Sequence[Tensor], held: Sequence[Tensor | None]) -> list[Tensor]:
+    def rows(self, uploads: Sequence[Tensor], held: Sequence[Tensor | None]) -> list[Tensor]:
+        """Return one row for every record and party, mean uploads where a party lacks the record."""
         return [self.fill(index, upload, mask) for index, (upload, mask) in enumerate(zip(uploads, held, strict=True))]
 
     def _step(self, leaves: Sequence[Tensor], held: Sequence[Tensor | None], labels: Tensor, rate: float) -> Tensor:
@@ -98,17 +106,15 @@ class Top:
             self.network.train()
         self.optimizer.zero_grad()
         with precision(self.device, self._mixed):
-            outputs = self.network(self._rows(leaves, held))
+            outputs = self.network(self.rows(leaves, held))
         loss = self.loss(outputs.float(), labels)
         loss.backward()  # type: ignore[no-untyped-call]
         self.optimizer.step(rate)
         return loss.detach()
 
     def loss(self, outputs: Tensor, labels: Tensor) -> Tensor:
-        """Return the mean loss: squared error for regression, cross-entropy otherwise."""
-        if self.regression:
-            return functional.mse_loss(outputs.squeeze(1), labels)
-        return functional.cross_entropy(outputs, labels)
+        """Return the mean loss of the task."""
+        return task_loss(outputs, labels, self.regression)
 
     def state_dict(self) -> dict[str, Tensor]:
         """Return everything a resumed run needs."""

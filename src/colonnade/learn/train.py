@@ -22,7 +22,7 @@ from colonnade.learn.agreement import Agreement
 from colonnade.learn.model import VerticalModel
 from colonnade.learn.part import Part
 from colonnade.learn.passive import Passive
-from colonnade.learn.role import Seat
+from colonnade.learn.role import Seat, require_secrets
 from colonnade.progress import Progress, make_progress
 from colonnade.run import Run, party_runs
 from colonnade.wire.channel import Channel
@@ -67,6 +67,8 @@ def train(
         raise DataError("the records are not aligned", where="federation", remedy="call co.align(federation) first")
     agreed = Agreement("local", federation.parties, federation.active, _task(task, settings), seed)
     chosen = _defenses(defense, agreed)
+    for party in agreed.parties:
+        require_secrets(chosen[party], federation.records[party], party)
     bar = progress if isinstance(progress, Progress) else make_progress("auto" if progress else "silent")
     with ExitStack() as stack:
         folders = {party: stack.enter_context(folder) for party, folder in _run_folders(run, agreed, resume)}
@@ -141,7 +143,7 @@ def _defenses(choice: DefenseChoice, agreed: Agreement) -> dict[str, Defense]:
         chosen = dict.fromkeys(agreed.passive, choice)
     made = {party: _one_defense(chosen.get(party, "none")) for party in agreed.parties}
     for party in agreed.passive:
-        if made[party].needs_labels:
+        if made[party].needs_labels and agreed.task.labels == "server":
             what = f"'{made[party].name}' needs labels, which a passive party does not have"
             raise ConfigError(what, where=party, remedy="choose another defense")
     return made

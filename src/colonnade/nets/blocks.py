@@ -1,6 +1,8 @@
-"""The two modules that PyTorch lacks: a linear layer that takes maps, and the basic residual block."""
+"""Modules that PyTorch lacks: a linear layer that takes maps, the basic residual block, a norm for any batch."""
 
 from __future__ import annotations
+
+from collections.abc import Sequence
 
 from torch import Tensor, nn
 from torch.nn import functional
@@ -33,3 +35,18 @@ class BasicBlock(nn.Module):
         """Return the block's output for maps `x`."""
         h = functional.relu(self.norm1(self.conv1(x)))
         return functional.relu(self.norm2(self.conv2(h)) + self.shortcut(x))
+
+
+class UnitNorm(nn.BatchNorm1d):
+    """A batch norm that takes a single record too, by its running statistics: a batch may overlap in one record."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Return entries of mean 0 and deviation 1."""
+        if self.training and len(x) == 1:
+            return functional.batch_norm(x, self.running_mean, self.running_var, eps=self.eps)
+        return super().forward(x)
+
+
+def unit_norm(shape: Sequence[int]) -> nn.Module:
+    """Return a batch norm without weights of its own for representations of `shape`: vectors or maps."""
+    return nn.BatchNorm2d(shape[0], affine=False) if len(shape) == 3 else UnitNorm(shape[0], affine=False)
