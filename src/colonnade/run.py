@@ -7,7 +7,9 @@ import json
 import os
 import re
 import secrets
+import shlex
 import shutil
+import sys
 from collections.abc import Iterable, Iterator
 from datetime import UTC, datetime
 from importlib.metadata import version
@@ -42,6 +44,7 @@ class Run:
         path: the folder.
         name: its name.
         started: when it was created.
+        command: what was typed to start it, None where it was not the command line.
         ledger: everything that left this party.
     """
 
@@ -53,6 +56,7 @@ class Run:
             self.started = datetime.fromisoformat(identity["started"])
         except (KeyError, ValueError, TypeError) as error:
             raise _damaged(path / _IDENTITY) from error
+        self.command = str(identity["command"]) if identity.get("command") else None
         self.ledger = Ledger(path / "ledger.jsonl")
         self._metrics = LineFile(path / _METRICS)
         self._lock: BinaryIO | None = None
@@ -74,7 +78,8 @@ class Run:
         path = Path(root) / name
         if path.exists():
             raise RunError("this run exists already", where=str(path), remedy="choose another name, or resume it")
-        _make_folder(path, config, {"name": name, "started": now.isoformat(), "version": version("colonnade")})
+        identity = {"name": name, "started": now.isoformat(), "version": version("colonnade"), "command": _command()}
+        _make_folder(path, config, identity)
         run = cls(path)
         run._own()
         return run
@@ -267,7 +272,13 @@ def write_atomically(path: Path, data: bytes) -> None:
         raise RunError(f"cannot be written: {error.strerror}", where=str(path)) from error
 
 
-def _make_folder(path: Path, config: dict[str, Any], identity: dict[str, str]) -> None:
+def _command() -> str | None:
+    """Return what was typed, if this process was started as `colonnade`, for whoever wants to repeat it."""
+    program = Path(sys.argv[0]).name
+    return shlex.join([program, *sys.argv[1:]]) if program == "colonnade" else None
+
+
+def _make_folder(path: Path, config: dict[str, Any], identity: dict[str, str | None]) -> None:
     """Fill the folder under another name first, so that a half-made run never shows."""
     try:
         text = yaml.safe_dump(config, sort_keys=False, allow_unicode=True)

@@ -90,10 +90,10 @@ def _with_interval(value: float, half: float) -> str:
 
 def _figure(keys: Any, originals: Pixels, guesses: Pixels) -> dict[str, Any]:
     title = f"{keys['attack']} ({keys['knowledge']}) on {keys['party']}, defense {keys['defense']}"
-    return {"title": title, "lines": [[_source(picture) for picture in line] for line in (originals, guesses)]}
+    return {"title": title, "lines": [[picture_source(picture) for picture in line] for line in (originals, guesses)]}
 
 
-def _source(picture: Pixels) -> str:
+def picture_source(picture: Pixels) -> str:
     """Return a picture as the text that a page can hold."""
     from PIL import Image
 

@@ -16,7 +16,8 @@ from colonnade import __version__
 from colonnade.errors import ColonnadeError
 
 COMMANDS = (
-    "demo", "init", "keys", "check", "align", "discover", "train", "predict", "join", "audit", "runs", "bench",
+    "demo", "init", "keys", "check", "align", "discover", "train", "predict", "join", "audit", "runs", "watch",
+    "report", "bench",
 )  # fmt: skip
 """The command modules, in the order of `--help`."""
 

@@ -1,0 +1,237 @@
+"""The sections of a report, each from what a study holds; one with nothing to tell is left out."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import pandas as pd
+
+from colonnade.audit.attribute_result import AttributeResult
+from colonnade.audit.page import picture_source
+from colonnade.audit.result import AuditResult, Pictures
+from colonnade.audit.rows import BASELINE
+from colonnade.errors import RunError
+from colonnade.progress import describe_bytes
+from colonnade.report.blocks import Block, Chart, Gallery, Section, Sentences, Shot, Table
+from colonnade.report.charts import bars, lines, points
+from colonnade.report.flow import flow
+from colonnade.report.gather import Job, Study
+from colonnade.report.graph_drawing import graph_drawing
+from colonnade.report.palette import coloured
+
+SKILL = "strongest attack's skill"
+
+
+def sections(study: Study) -> list[Section]:
+    """Return every section that has something to tell, in the order of reading."""
+    everybody = [*(party for job in study.jobs for party in job.runs)]
+    everybody += [party for graph in study.graphs.values() for party in graph.parties]
+    colour = coloured(sorted(everybody))
+    drafts: list[tuple[str, str, str, list[Block]]] = [
+        ("who", "Who saw what", _WHO, [block for job in study.jobs for block in flow(job, colour)]),
+        ("graph", "The causal graph", _GRAPH, list(_graphs(study, colour))),
+        ("training", "Training", _TRAINING, [block for job in study.jobs for block in _training(job)]),
+        ("privacy", "What the uploads give away", _PRIVACY, list(_privacy(study))),
+        ("benches", "Benches", _BENCHES, list(_benches(study))),
+        ("cost", "What it cost", _COST, list(_cost(study))),
+        ("ledger", "Ledgers", _LEDGER, list(_ledgers(study))),
+        ("repeat", "To repeat this", "", list(_commands(study))),
+    ]
+    return [Section(anchor, title, lead, blocks) for anchor, title, lead, blocks in drafts if blocks]
+
+
+def comparison(studies: Sequence[Study]) -> Section:
+    """Return what parts several studies: scores, cost, and the strongest attack on each."""
+    rows = [_compared(study) for study in studies]
+    frame = pd.DataFrame(rows)
+    blocks: list[Block] = [Table.of("Side by side", frame)]
+    both = frame.dropna(subset=["score", SKILL]) if len(frame) else frame
+    if len(both) > 1:
+        title = "Accuracy against what the strongest attack found (upper left is best)"
+        shown = both.assign(label=both["study"])
+        blocks.append(points(title, shown, across=SKILL, up="score", group="defense", label="label"))
+    return Section("comparison", "Comparison", _COMPARISON, blocks)
+
+
+def _compared(study: Study) -> dict[str, Any]:
+    trained = next((job for job in study.jobs if job.kind == "training"), None)
+    test = (trained.result.get("test") or {}) if trained else {}
+    skills = [
+        float(row["skill"])
+        for audit in study.audits.values()
+        for row in audit.frame.to_dict("records")
+        if row["knowledge"] != BASELINE and not pd.isna(row["skill"])
+    ]
+    audited = next(iter(study.audits.values()), None)
+    return {
+        "study": study.name,
+        "defense": str(audited.frame["defense"].iloc[0]) if audited is not None and len(audited.frame) else "–",
+        "score": test.get("accuracy", test.get("r2")),
+        SKILL: max(skills, default=None),
+        "edges": next((len(graph.edges) for graph in study.graphs.values()), None),
+        "sent bytes": sum(run.ledger.sent_bytes for job in study.jobs for run in job.runs.values()),
+    }
+
+
+def _graphs(study: Study, colour: Mapping[str, str]) -> Iterator[Block]:
+    for name, graph in study.graphs.items():
+        yield from graph_drawing(graph, name, colour)
+        if graph.contributions:
+            frame = pd.DataFrame(graph.contributions.items(), columns=["party", "share"])
+            yield bars("What each party's columns bring to the variables of others", frame, "party", "share")
+        if graph.notes:
+            yield Sentences("Notes of the search", graph.notes)
+
+
+def _training(job: Job) -> Iterator[Block]:
+    if job.kind != "training":
+        return
+    history = pd.DataFrame(job.result.get("history", []))
+    if len(history):
+        names = [str(name) for name in history.columns]
+        curves = [name for name in names if name.endswith("loss")]
+        yield lines(f"Loss of {job.name}", history, "loss", curves)
+        scores = [name for name in names if name.startswith("validation_") and name not in curves]
+        if scores:
+            yield lines(f"Validation of {job.name}", history, "score", scores)
+        weights = [name for name in names if name.startswith("weight_")]
+        if weights:
+            yield lines(f"Weights of the parties in {job.name}", history, "weight", weights)
+    if shares := job.result.get("contributions"):
+        frame = pd.DataFrame(shares.items(), columns=["party", "share"])
+        yield bars(f"What each party's uploads bring to the test records in {job.name}", frame, "party", "share")
+    if test := job.result.get("test"):
+        yield Table(f"Test records of {job.name}", ["score", "value"], [[name, value] for name, value in test.items()])
+
+
+def _privacy(study: Study) -> Iterator[Block]:
+    if study.audits:
+        yield from _attacks(study.audits)
+    if study.attributes:
+        yield from _secrets(study.attributes)
+
+
+def _attacks(audits: Mapping[str, AuditResult]) -> Iterator[Block]:
+    whole = pd.concat([audit.frame.assign(audit=name) for name, audit in audits.items()], ignore_index=True)
+    attacks = whole[(whole["knowledge"] != BASELINE) & whole["skill"].notna()]
+    if len(attacks):
+        shown = attacks.assign(who=attacks["attack"] + " on " + attacks["party"], under=_under(attacks))
+        title = "Skill of attacks: 0 is a blind guess, 1 the record itself"
+        yield bars(title, shown, "who", "skill", group="under")
+    yield Table.of("Attacks and trivial guesses", _tidy(whole), folded=True)
+    columns = [audit.columns.assign(audit=name) for name, audit in audits.items() if len(audit.columns)]
+    if columns:
+        yield Table.of("Every column", _tidy(pd.concat(columns, ignore_index=True)), folded=True)
+    shots = [_shot(one) for audit in audits.values() for one in audit.pictures]
+    if shots:
+        yield Gallery("Records and guesses", shots)
+    if notes := [f"{name}: {note}" for name, audit in audits.items() for note in audit.notes]:
+        yield Sentences("", list(dict.fromkeys(notes)))
+
+
+def _secrets(audits: Mapping[str, AttributeResult]) -> Iterator[Block]:
+    worst = pd.concat([audit.worst().assign(audit=name) for name, audit in audits.items()], ignore_index=True)
+    worst = worst.assign(who=worst["secret"] + " from " + worst["client"], under=_under(worst))
+    marks = {"majority": "a blind guess", "ceiling": "the same attackers on raw columns"}
+    yield bars("Secrets that fresh attackers guess", worst, "who", "leak", group="under", marks=marks)
+    whole = pd.concat([audit.to_frame().assign(audit=name) for name, audit in audits.items()], ignore_index=True)
+    yield Table.of("Every attacker on every secret", _tidy(whole), folded=True)
+    if notes := [f"{name}: {note}" for name, audit in audits.items() for note in audit.notes]:
+        yield Sentences("", list(dict.fromkeys(notes)))
+
+
+def _under(rows: pd.DataFrame) -> pd.Series[Any]:
+    """Return what tells bars of one attack apart: the audit where there are several, else the defense."""
+    if rows["audit"].nunique() > 1:
+        return rows["audit"]
+    return rows["defense"] if "defense" in rows else rows["method"]
+
+
+def _tidy(rows: pd.DataFrame) -> pd.DataFrame:
+    """Return the rows with the audit first, without columns that say nothing."""
+    return rows[["audit", *(name for name in rows.columns if name != "audit")]].dropna(axis=1, how="all")
+
+
+def _shot(one: Pictures) -> Shot:
+    title = f"{one.keys['attack']} ({one.keys['knowledge']}) on {one.keys['party']}, defense {one.keys['defense']}"
+    originals, guesses = ([picture_source(picture) for picture in part] for part in (one.originals, one.guesses))
+    return Shot(title, originals, guesses)
+
+
+def _benches(study: Study) -> Iterator[Block]:
+    for name, bench in study.benches.items():
+        title = f"{bench['bench']} ({bench.get('preset', 'no preset')}) in {name}"
+        rows = pd.DataFrame(bench["rows"]).dropna(axis=1, how="all")
+        if {"target", "leak", "method"} <= set(rows.columns):
+            front = rows.dropna(subset=["target", "leak"])
+            label = front.get("alpha", front["method"])
+            shown = front.assign(label=label)
+            front_title = f"{bench['bench']}: what is learned against what is told (upper left is best)"
+            yield points(front_title, shown, across="leak", up="target", group="method", label="label")
+        yield Table.of(title, rows)
+
+
+def _cost(study: Study) -> Iterator[Block]:
+    phases = study.summary.get("phases", [])
+    if phases:
+        frame = pd.DataFrame(phases)
+        yield bars("Seconds of every phase", frame, "phase", "seconds")
+    rows = [
+        {
+            "job": job.name,
+            "party": party,
+            "messages": run.ledger.messages,
+            "sent bytes": run.ledger.sent_bytes,
+            "sent": describe_bytes(run.ledger.sent_bytes),
+        }
+        for job in study.jobs
+        for party, run in job.runs.items()
+    ]
+    if rows:
+        frame = pd.DataFrame(rows)
+        named = frame.assign(who=frame["job"] + ": " + frame["party"])
+        chart = bars("Bytes that every party sent", named, "who", "sent bytes")
+        yield Chart(chart.title, chart.data, chart.layout, Table.of(chart.title, frame, folded=True))
+
+
+def _ledgers(study: Study) -> Iterator[Block]:
+    rows: list[list[Any]] = []
+    for job in study.jobs:
+        for party, run in job.runs.items():
+            rows.append([job.name, party, run.ledger.messages, run.ledger.sent_bytes, _verified(run), run.ledger.head])
+    if rows:
+        columns = ["job", "party", "messages", "bytes", "chain", "last hash"]
+        yield Table("Every party's own record of what left it", columns, rows)
+
+
+def _verified(run: Any) -> str:
+    try:
+        run.verify_ledger()
+    except RunError as error:
+        return f"broken: {error}"
+    return "whole"
+
+
+def _commands(study: Study) -> Iterator[Block]:
+    told = [study.summary["command"]] if study.summary.get("command") else []
+    told += [command for job in study.jobs for run in job.runs.values() if (command := run.command)]
+    told += [bench["command"] for bench in study.benches.values() if bench.get("command")]
+    if told:
+        yield Sentences("", list(dict.fromkeys(told)), code=True)
+
+
+_WHO = "Each arrow is one kind of message, counted by the party that sent it. What is no arrow was not sent."
+_GRAPH = (
+    "Causes stand left of their effects. Thick lines are strong edges. Hover over a line or a box for its numbers; "
+    "move the slider to leave weak edges out."
+)
+_TRAINING = "Losses and scores of every epoch. Weights say how much each party's part of the task counted."
+_PRIVACY = (
+    "What attackers get out of the uploads, beside what they would get without any. A high bar is bad. No attack that "
+    "failed proves that none succeeds."
+)
+_BENCHES = "Rows of benches, published values beside ours where there are some."
+_COST = "Time of every phase, and what every party sent."
+_LEDGER = "A chain that is whole says that no line was changed or lost since it was written."
+_COMPARISON = "The same numbers of every study. They compare only where the records and the task are the same."

@@ -1,0 +1,147 @@
+"""What folders hold: jobs of parties, graphs, audits, benches. Nothing else is read, and nothing is written."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from colonnade.audit.attribute_result import AttributeResult
+from colonnade.audit.result import AuditResult
+from colonnade.discover.graph import CausalGraph
+from colonnade.errors import RunError
+from colonnade.place import DISCOVERY
+from colonnade.run import Run
+
+DEPTH = 4
+"""Folders are looked into so deep: a study holds jobs, a job parties, a party its run."""
+SUMMARY = "summary.json"
+"""What a program that ran several jobs may leave beside them: sentences, phases, the command."""
+
+
+@dataclass(frozen=True)
+class Job:
+    """One training, discovery or alignment: a run folder of each party that is here.
+
+    Attributes:
+        name: the folder's, from the one that was asked for.
+        runs: each party's run.
+    """
+
+    name: str
+    runs: Mapping[str, Run]
+
+    @property
+    def kind(self) -> str:
+        """`training` or `discovery`."""
+        task = next(iter(self.runs.values())).config.get("task") or {}
+        return "discovery" if task.get("kind") == DISCOVERY else "training"
+
+    @property
+    def result(self) -> dict[str, Any]:
+        """What the active party, or whoever knows most, has noted at the end."""
+        results = [run.result or {} for run in self.runs.values()]
+        return max(results, key=lambda result: ("test" in result, len(result)))
+
+
+@dataclass(frozen=True)
+class Study:
+    """Everything that was found under one folder."""
+
+    name: str
+    folder: Path
+    jobs: Sequence[Job] = ()
+    graphs: Mapping[str, CausalGraph] = field(default_factory=dict)
+    audits: Mapping[str, AuditResult] = field(default_factory=dict)
+    attributes: Mapping[str, AttributeResult] = field(default_factory=dict)
+    benches: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    summary: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether there is nothing to tell."""
+        return not (self.jobs or self.graphs or self.audits or self.attributes or self.benches)
+
+
+def gather(folder: Path | str) -> Study:
+    """Return what a folder holds: a run folder, a folder of them, results of audits and benches, or all of these."""
+    root = Path(folder)
+    if not root.is_dir():
+        raise RunError("there is no such folder", where=str(root), remedy="'colonnade runs' lists the runs of a folder")
+    files = list(_files(root))
+    study = Study(
+        root.resolve().name,
+        root,
+        _jobs(root, [file.parent for file in files if file.name == "run.json"]),
+        _graphs(root, files),
+        {_name(root, file): AuditResult.load(file.parent) for file in files if file.name == "audit.json"},
+        {_name(root, file): AttributeResult.load(file.parent) for file in files if file.name == "attributes.json"},
+        {_name(root, file): bench for file in files if (bench := _bench(file))},
+        _json(root / SUMMARY) if (root / SUMMARY).is_file() else {},
+    )
+    if study.is_empty:
+        remedy = "give a folder that 'train', 'discover', 'join', 'audit', 'bench' or 'demo' wrote"
+        raise RunError("holds no run, graph, audit or bench", where=str(root), remedy=remedy)
+    return study
+
+
+def _files(root: Path) -> Iterator[Path]:
+    """Yield the files under a folder, in order; a run folder's own insides are the run's business."""
+    for folder, subfolders, names in os.walk(root):
+        path = Path(folder)
+        subfolders[:] = sorted(name for name in subfolders if not name.startswith("."))
+        if "run.json" in names or len(path.relative_to(root).parts) >= DEPTH:
+            subfolders.clear()
+        yield from (path / name for name in sorted(names))
+
+
+def _jobs(root: Path, folders: Iterable[Path]) -> list[Job]:
+    """Put run folders that lie side by side together: parties of one job."""
+    groups: dict[Path, list[Run]] = {}
+    for folder in folders:
+        groups.setdefault(folder if folder == root else folder.parent, []).append(Run.open(folder))
+    return [
+        Job(parent.relative_to(root).as_posix(), {_party(run): run for run in runs}) for parent, runs in groups.items()
+    ]
+
+
+def _party(run: Run) -> str:
+    """Return whose run it is: the config says so; a simulation names the folder after the party."""
+    party = run.config.get("party")
+    named = party.get("party") if isinstance(party, dict) else party
+    return str(named or run.name)
+
+
+def _graphs(root: Path, files: Iterable[Path]) -> dict[str, CausalGraph]:
+    """Return every graph once, under the folder of its job; where somebody knows all of it, nobody's part of it."""
+    found: dict[str, CausalGraph] = {}
+    for file in files:
+        if file.suffix != ".json" or b"colonnade causal graph" not in file.read_bytes()[:200]:
+            continue
+        graph = CausalGraph.load(file)
+        folder = file.parent.parent if (file.parent / "run.json").is_file() and file.parent != root else file.parent
+        name = folder.relative_to(root).as_posix().replace(".", root.resolve().name, 1)
+        if name not in found or graph.reveal == "all":
+            found[name] = graph
+    return found
+
+
+def _bench(file: Path) -> dict[str, Any] | None:
+    found = _json(file) if file.name == "result.json" and not (file.parent / "run.json").is_file() else {}
+    return found if {"bench", "rows"} <= found.keys() else None
+
+
+def _json(file: Path) -> dict[str, Any]:
+    try:
+        found = json.loads(file.read_bytes())
+    except ValueError as error:
+        raise RunError("is damaged", where=str(file), remedy="write it again") from error
+    return found if isinstance(found, dict) else {}
+
+
+def _name(root: Path, file: Path) -> str:
+    folder = file.parent.relative_to(root).as_posix()
+    return root.resolve().name if folder == "." else folder

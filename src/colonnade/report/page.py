@@ -1,0 +1,73 @@
+"""One page for the browser that needs nothing but itself: no network, no folder beside it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Sequence
+from datetime import UTC, datetime
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+from colonnade.report.blocks import Block, Chart, Section, Sentences, shown
+from colonnade.report.chapters import comparison, sections
+from colonnade.report.gather import Study, gather
+from colonnade.report.verdict import sentences
+from colonnade.run import write_atomically
+
+_HERE = Path(__file__).parent
+
+
+def write_report(folders: Iterable[Path | str], out: Path | str) -> Path:
+    """Write the report of one folder, or the comparison of several, to the file `out`."""
+    target = Path(out)
+    target.parent.mkdir(parents=True, exist_ok=True)
+    write_atomically(target, report_page([gather(folder) for folder in folders]).encode())
+    return target
+
+
+def report_page(studies: Sequence[Study]) -> str:
+    """Return the page. Everything in it comes from files that others may have written, so all of it is escaped."""
+    from jinja2 import Environment, FileSystemLoader
+
+    several = len(studies) > 1
+    chapters = [comparison(studies)] if several else []
+    for study in studies:
+        chapters += [_named(study, section) if several else section for section in sections(study)]
+    charts = [block for chapter in chapters for block in chapter.blocks if isinstance(block, Chart)]
+    environment = Environment(autoescape=True, loader=FileSystemLoader(_HERE), trim_blocks=True, lstrip_blocks=True)
+    environment.filters["shown"] = shown
+    return environment.get_template("page.html.j2").render(
+        title="Comparison" if several else studies[0].name,
+        made=f"{datetime.now(UTC):%Y-%m-%d %H:%M} UTC, Colonnade {version('colonnade')}",
+        verdict=[(study.name, sentences(study)) for study in studies],
+        several=several,
+        chapters=chapters,
+        figures=_script_json([_figure(chart) for chart in charts]),
+        plotly=_plotly() if charts else "",
+        style=(_HERE / "page.css").read_text("utf-8"),
+        script=(_HERE / "page.js").read_text("utf-8"),
+    )
+
+
+def _named(study: Study, section: Section) -> Section:
+    """Return a section of one study among several: under its name, with an anchor of its own."""
+    return Section(f"{study.name}-{section.anchor}", f"{study.name}: {section.title}", section.lead, section.blocks)
+
+
+def _figure(chart: Chart) -> dict[str, Any]:
+    return {"data": list(chart.data), "layout": dict(chart.layout)}
+
+
+def _script_json(value: Any) -> str:
+    """Return JSON that can't end the script it stands in."""
+    return json.dumps(value, allow_nan=False).replace("<", "\\u003c")
+
+
+def _plotly() -> str:
+    from plotly.offline import get_plotlyjs
+
+    return str(get_plotlyjs())
+
+
+__all__ = ["Block", "Sentences", "report_page", "write_report"]
