@@ -20,9 +20,9 @@ _HERE = Path(__file__).parent
 
 def write_report(folders: Iterable[Path | str], out: Path | str) -> Path:
     """Write the report of one folder, or the comparison of several, to the file `out`."""
-    target = Path(out)
+    target, page = Path(out), report_page([gather(folder) for folder in folders])
     target.parent.mkdir(parents=True, exist_ok=True)
-    write_atomically(target, report_page([gather(folder) for folder in folders]).encode())
+    write_atomically(target, page.encode())
     return target
 
 

@@ -1,0 +1,118 @@
+"""If these fail, a report hides a number, says too much, or lets a file's contents become part of the page."""
+
+import json
+import re
+
+import numpy as np
+import pandas as pd
+import plotly.graph_objects as go
+import pytest
+from typer.testing import CliRunner
+
+import colonnade as co
+from colonnade.cli import app
+from colonnade.report import gather, report_page, write_report
+from colonnade.report.chapters import sections
+from colonnade.report.flow import MEANING, traffic
+from colonnade.report.graph_drawing import layout
+from colonnade.report.verdict import sentences
+from colonnade.run import Run
+
+
+@pytest.fixture(scope="module")
+def page(study):
+    return report_page([gather(study)])
+
+
+def blocks(study, kind):
+    return [block for section in sections(gather(study)) for block in section.blocks if block.kind == kind]
+
+
+def test_every_chart_is_one_that_plotly_accepts(study):
+    charts = blocks(study, "chart")
+    assert len(charts) >= 5
+    for chart in charts:
+        go.Figure(data=list(chart.data), layout=dict(chart.layout))
+
+
+def test_every_number_of_a_chart_stands_in_its_table(study):
+    for chart in blocks(study, "chart"):
+        told = {round(cell, 9) for row in chart.table.rows for cell in row if isinstance(cell, int | float)}
+        drawn = {round(y, 9) for trace in chart.data for y in trace["y"] if y is not None}
+        assert drawn <= told, chart.title
+
+
+def test_the_flow_tells_what_the_ledgers_say(study):
+    job = gather(study).jobs[0]
+    sent = traffic(job)
+    assert sent["bytes"].sum() == sum(run.ledger.sent_bytes for run in job.runs.values())
+    assert set(sent["kind"]) <= set(MEANING), "a message without a word on what it holds"
+
+
+def test_the_verdict_says_what_was_not_tried(tmp_path):
+    with Run.create("lab", {"task": {"kind": "binary"}}, tmp_path / "train") as run:
+        run.finish({"test": {"accuracy": 0.5}})
+    most, details = sentences(gather(tmp_path))
+    assert not details
+    assert "No attack was tried on these uploads: what they give away is not known." in most
+
+
+def test_the_programs_own_sentences_come_first(study):
+    most, details = sentences(gather(study))
+    assert most == ["All is <well>."] and any("test records" in line for line in details)
+
+
+def test_names_from_files_stay_text(tmp_path):
+    bad = "</script><img src=x onerror=alert(1)>"
+    frame = pd.DataFrame([[0, 0.5], [0, 0]], [bad, "b"], [bad, "b"])
+    co.CausalGraph(frame, {bad: "clinic", "b": "lab"}, contributions={"clinic": 1.0, "lab": 0.0}).save(tmp_path / "graph.json")
+    found = report_page([gather(tmp_path)])
+    assert bad not in found and "&lt;/script&gt;" in found
+
+
+def test_the_page_asks_nobody_for_anything(page):
+    own = page.replace(_plotly(page), "")
+    assert not re.search(r"""(src|href)=["'](?!data:|#)""", own)
+
+
+def _plotly(page):
+    return max(re.findall(r"<script>(.*?)</script>", page, re.DOTALL), key=len)
+
+
+def test_the_page_is_under_eight_megabytes(page):
+    assert len(page.encode()) < 8_000_000
+
+
+def test_causes_stand_left_of_their_effects():
+    rng = np.random.default_rng(0)
+    names = [f"v{number}" for number in range(12)]
+    frame = pd.DataFrame(np.triu(rng.uniform(size=(12, 12)) < 0.3, 1) * 1.0, names, names)
+    graph = co.CausalGraph(frame, dict.fromkeys(names[:6], "a") | dict.fromkeys(names[6:], "b"))
+    places = layout(graph)
+    assert len(set(places.values())) == len(names)
+    assert all(places[edge.cause][0] < places[edge.effect][0] for edge in graph.edge_list())
+
+
+def test_several_studies_are_compared(study, tmp_path):
+    page = write_report([study, study / "train"], tmp_path / "both.html").read_text()
+    assert "Side by side" in page and 'id="digits-training"' in page and 'id="train-training"' in page
+
+
+def test_the_command_writes_the_page(study, tmp_path):
+    result = CliRunner().invoke(app, ["report", str(study), "--out", str(tmp_path / "r.html")])
+    assert result.exit_code == 0 and (tmp_path / "r.html").stat().st_size > 1e6
+    wrong = CliRunner().invoke(app, ["report", str(tmp_path / "nowhere")])
+    assert wrong.exit_code != 0 and "there is no such folder" in wrong.output
+
+
+def test_watching_shows_every_party_and_ends(study):
+    result = CliRunner().invoke(app, ["watch", str(study / "train")])
+    assert result.exit_code == 0
+    assert all(f"{party}: finished" in result.stdout.replace("\n", "") for party in ("left", "right", "active"))
+
+
+def test_a_bench_of_a_front_is_drawn(tmp_path):
+    rows = [{"method": name, "target": 0.8, "leak": leak} for name, leak in (("none", 0.9), ("nashcoder", 0.6))]
+    (tmp_path / "result.json").write_text(json.dumps({"bench": "front", "preset": "smoke", "rows": rows}))
+    charts = [block for section in sections(gather(tmp_path)) for block in section.blocks if block.kind == "chart"]
+    assert [trace["name"] for trace in charts[0].data] == ["none", "nashcoder"]
