@@ -77,9 +77,13 @@ def gather(folder: Path | str) -> Study:
         root,
         _jobs(root, [file.parent for file in files if file.name == "run.json"]),
         _graphs(root, files),
-        {_name(root, file): AuditResult.load(file.parent) for file in files if file.name == "audit.json"},
-        {_name(root, file): AttributeResult.load(file.parent) for file in files if file.name == "attributes.json"},
-        {_name(root, file): bench for file in files if (bench := _bench(file))},
+        {_below(root, file.parent): AuditResult.load(file.parent) for file in files if file.name == "audit.json"},
+        {
+            _below(root, file.parent): AttributeResult.load(file.parent)
+            for file in files
+            if file.name == "attributes.json"
+        },
+        {_below(root, file.parent): bench for file in files if (bench := _bench(file))},
         _json(root / SUMMARY) if (root / SUMMARY).is_file() else {},
     )
     if study.is_empty:
@@ -103,9 +107,7 @@ def _jobs(root: Path, folders: Iterable[Path]) -> list[Job]:
     groups: dict[Path, list[Run]] = {}
     for folder in folders:
         groups.setdefault(folder if folder == root else folder.parent, []).append(Run.open(folder))
-    return [
-        Job(parent.relative_to(root).as_posix(), {_party(run): run for run in runs}) for parent, runs in groups.items()
-    ]
+    return [Job(_below(root, parent), {_party(run): run for run in runs}) for parent, runs in groups.items()]
 
 
 def _party(run: Run) -> str:
@@ -123,7 +125,7 @@ def _graphs(root: Path, files: Iterable[Path]) -> dict[str, CausalGraph]:
             continue
         graph = CausalGraph.load(file)
         folder = file.parent.parent if (file.parent / "run.json").is_file() and file.parent != root else file.parent
-        name = folder.relative_to(root).as_posix().replace(".", root.resolve().name, 1)
+        name = _below(root, folder)
         if name not in found or graph.reveal == "all":
             found[name] = graph
     return found
@@ -142,6 +144,6 @@ def _json(file: Path) -> dict[str, Any]:
     return found if isinstance(found, dict) else {}
 
 
-def _name(root: Path, file: Path) -> str:
-    folder = file.parent.relative_to(root).as_posix()
-    return root.resolve().name if folder == "." else folder
+def _below(root: Path, folder: Path) -> str:
+    """Return what a folder is called in a report: its way from the root, whose own name stands for itself."""
+    return root.resolve().name if folder == root else folder.relative_to(root).as_posix()
