@@ -11,7 +11,7 @@ from audit_parts import PARTIES, SETTINGS, picture_federation, table
 import colonnade as co
 from colonnade.attack.attribute import make_attribute_attacker
 from colonnade.audit.attribute_result import AttributeResult
-from colonnade.audit.attribute_views import everybodys, together
+from colonnade.audit.attribute_views import everybodys, together, views
 from colonnade.audit.held_out import divide, held_out_of
 from colonnade.errors import ConfigError, DataError, RunError
 from colonnade.learn.model import VerticalModel
@@ -190,6 +190,16 @@ def test_uploads_are_put_together_as_maps_where_they_fit():
     assert together([maps, maps]).shape == (5, 4, 4, 4)
     assert together([maps, wide]).shape == (5, 2 * 16 + 2 * 32)
     assert together([maps, vector]).shape == (5, 35)
+
+
+def test_noise_of_one_party_does_not_uncover_another():
+    """Were noise the same at all parties, whoever pools uploads would subtract it, and no defense would look good."""
+    loud = secret_model({"name": "gaussian", "sigma": 100.0})
+    held = held_out_of(loud, None, None)
+    hidden = {party: records.secrets for party, records in held.records.items() if records.secrets is not None}
+    pooled = next(view for view in views(loud, divide(held, 0.5, 1000, 0), hidden, 0) if view.client == "all")
+    lab, insurer = pooled.uploads.targets.chunk(2, dim=1)
+    assert abs(np.corrcoef(lab.flatten(), insurer.flatten())[0, 1]) < 0.1
 
 
 def test_secrets_of_one_name_are_one_only_if_they_are_the_same():

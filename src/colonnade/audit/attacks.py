@@ -104,5 +104,5 @@ def _made(choice: AttackChoice) -> Attack:
 
 
 def _uploads(bottom: BottomPart, targets: HeldOut, party: str, seed: int) -> Tensor:
-    draw_noise_from(bottom, seed)
+    draw_noise_from(party, bottom, seed)
     return uploads_of(bottom, targets.records[party])

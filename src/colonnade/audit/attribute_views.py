@@ -85,7 +85,7 @@ def views(model: VerticalModel, parts: tuple[HeldOut, HeldOut], hidden: Secrets,
     uploads, raw, methods = {}, {}, {}
     for party in parts[0].records:
         bottom = bottom_of(model, party)
-        draw_noise_from(bottom, seed)
+        draw_noise_from(party, bottom, seed)
         uploads[party] = Seen(*(uploads_of(bottom, part.records[party]) for part in parts))
         raw[party] = Seen(*(prepared(bottom, part.records[party]) for part in parts))
         methods[party] = bottom.defense.name

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import zlib
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -51,7 +52,7 @@ def evidence_on(
         seed: of the defense's noise, so that all attacks see the same uploads.
         repeats: upload every record so often; None gives uploads without that axis.
     """
-    draw_noise_from(bottom, seed)
+    draw_noise_from(party, bottom, seed)
     held: dict[str, Any] = {
         Knowledge.AUXILIARY_UPLOADS: uploads_of(bottom, auxiliary.records[party], repeats),
         Knowledge.UPLOADS: uploads_of(bottom, targets.records[party], repeats),
@@ -71,7 +72,7 @@ def before_training(party: str, bottom: BottomPart, auxiliary: HeldOut, *, seed:
     }
     if auxiliary.labels is not None:
         held[Knowledge.AUXILIARY_LABELS] = auxiliary.labels
-    draw_noise_from(bottom, seed, _OPERATOR)
+    draw_noise_from(party, bottom, seed, _OPERATOR)
     operator = bottom.defense.operator()
     if operator is not None:
         held[Knowledge.DEFENSE_OPERATOR] = operator
@@ -109,9 +110,13 @@ def uploads_of(bottom: BottomPart, records: Records, repeats: int | None = None)
     return torch.stack([bottom.upload(records).float().cpu() for _ in range(repeats)], dim=1)
 
 
-def draw_noise_from(bottom: BottomPart, seed: int, stream: int = _NOISE) -> None:
-    """Let the defense draw from `seed`, so that an audit can be repeated."""
-    bottom.defense.seed(mixed_seed(seed, stream) >> 1, next(bottom.network.parameters()).device)
+def draw_noise_from(party: str, bottom: BottomPart, seed: int, stream: int = _NOISE) -> None:
+    """Let the defense draw from `seed`, so that an audit can be repeated.
+
+    Every party draws its own noise: whoever sees the same noise on two parties' uploads takes it off by subtraction.
+    """
+    own = mixed_seed(seed, stream, zlib.crc32(party.encode())) >> 1
+    bottom.defense.seed(own, next(bottom.network.parameters()).device)
 
 
 def device_of(part: Part) -> torch.device:

@@ -137,7 +137,7 @@ def mean_risk(model: VerticalModel, known: HeldOut, wanted: HeldOut, records: in
     found = []
     for party in wanted.records:
         bottom, device = bottom_of(model, party), device_of(model.parts[party])
-        draw_noise_from(bottom, seed)
+        draw_noise_from(party, bottom, seed)
         centre = prepared(bottom, known.records[party]).mean(0).to(device)
         looked_at = prepared(bottom, wanted.records[party])[:records].to(device)
         risk = inversion_risk(noiseless(bottom), looked_at, centre=centre, noise=noise_of(bottom), rank=rank, seed=seed)
