@@ -4,7 +4,7 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
-.PHONY: demo test quick lint bench peers clean
+.PHONY: demo test quick lint docs bench peers dist clean
 
 demo: $(STAMP)
 	$(BIN)/colonnade demo
@@ -20,11 +20,19 @@ lint: $(STAMP)
 	$(BIN)/ruff format --check
 	$(BIN)/mypy
 
+# The documentation as pages for a browser: open site/index.html.
+docs: $(STAMP)
+	$(BIN)/mkdocs build --strict --quiet
+
 bench: $(STAMP)
 	$(BIN)/python bench/wire.py
 	$(BIN)/python bench/split.py
 	$(BIN)/python bench/align.py
 	$(BIN)/python bench/crash.py --kills 200
+
+# A wheel and a source archive in dist/.
+dist: $(STAMP)
+	$(BIN)/python -m build --no-isolation
 
 # The published methods that the causal benches compare with, in an environment of their own.
 peers:
@@ -38,4 +46,4 @@ $(STAMP): pyproject.toml constraints.txt
 	touch $(STAMP)
 
 clean:
-	rm -rf $(VENV) build dist .mypy_cache .ruff_cache .pytest_cache
+	rm -rf $(VENV) build dist site .mypy_cache .ruff_cache .pytest_cache

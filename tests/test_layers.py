@@ -17,7 +17,7 @@ TIERS = [
     {"defend"},
     {"learn", "discover"},
     {"attack"},
-    {"report", "bench", "audit", "sklearn"},
+    {"report", "bench", "audit", "sklearn", "doctor"},
     {"cli"},
 ]
 LEVEL = {room: level for level, tier in enumerate(TIERS) for room in tier}

@@ -16,8 +16,8 @@ from colonnade import __version__
 from colonnade.errors import ColonnadeError
 
 COMMANDS = (
-    "demo", "init", "keys", "check", "align", "discover", "train", "predict", "join", "audit", "runs", "watch",
-    "report", "bench",
+    "demo", "init", "keys", "check", "doctor", "align", "discover", "train", "predict", "join", "audit", "runs",
+    "watch", "report", "bench",
 )  # fmt: skip
 """The command modules, in the order of `--help`."""
 
@@ -46,7 +46,6 @@ app = typer.Typer(
     help="Vertical federated learning: organisations train one model or find one causal graph together, and no column "
     "leaves its owner.",
     no_args_is_help=True,
-    add_completion=False,
     pretty_exceptions_enable=False,
     rich_markup_mode="rich",
     context_settings={"help_option_names": ["-h", "--help"]},

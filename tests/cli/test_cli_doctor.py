@@ -1,0 +1,158 @@
+"""`colonnade doctor`: the first thing to type on a new machine, and the first thing to send to whoever helps."""
+
+import json
+import socket
+
+import pandas as pd
+import pytest
+import yaml
+from typer.testing import CliRunner
+
+from colonnade.cli import app
+from colonnade.doctor import speeds
+from colonnade.wire.authority import Authority, make_kit
+from colonnade.wire.deadline import Deadline
+from colonnade.wire.network import NetworkChannel
+from colonnade.wire.preflight import Peer
+from colonnade.wire.tls import Credentials
+
+
+@pytest.fixture(autouse=True)
+def no_waiting(monkeypatch):
+    """The speeds have tests of their own."""
+    monkeypatch.setattr(speeds, "SPEEDS", {"typing": (lambda: 5.0, "letters/s", "fingers")})
+
+
+@pytest.fixture
+def study(tmp_path, monkeypatch):
+    """Two parties on this host; the lab is the one that asks."""
+    monkeypatch.chdir(tmp_path)
+    authority = Authority.create()
+    prints = {name: make_kit(authority, name, tmp_path / name) for name in ("clinic", "lab")}
+    parties = {name: {"address": free_address(), "fingerprint": prints[name]} for name in prints}
+    federation = {"name": "study", "active": "clinic", "label": "outcome", "parties": parties}
+    files = {"ca": "lab/ca.pem", "certificate": "lab/certificate.pem", "key": "lab/key.pem"}
+    party = {"party": "lab", "data": {"path": "lab.csv", "id_column": "id"}, "credentials": files}
+    pd.DataFrame({"id": [1, 2], "glucose": [1.0, 2.0]}).to_csv("lab.csv", index=False)
+    (tmp_path / "federation.yaml").write_text(yaml.safe_dump(federation))
+    (tmp_path / "lab.yaml").write_text(yaml.safe_dump(party))
+    return tmp_path
+
+
+def free_address():
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        return f"127.0.0.1:{listener.getsockname()[1]}"
+
+
+def doctor(*options):
+    return CliRunner().invoke(app, ["doctor", *options], env={"COLUMNS": "300"})
+
+
+def findings(*options):
+    result = doctor(*options, "--json")
+    return result.exit_code, {(found["group"], found["name"]): found for found in json.loads(result.stdout)}
+
+
+FILES = ("--party", "lab.yaml", "--federation", "federation.yaml")
+
+
+def test_people_read_groups_and_a_last_line():
+    result = doctor()
+    assert result.exit_code == 0
+    lines = [line.rstrip() for line in result.stdout.splitlines()]
+    assert [group for group in ("packages", "machine", "speeds", "extras") if group in lines] == [
+        "packages", "machine", "speeds", "extras",
+    ]  # fmt: skip
+    assert any(line.split()[1:] == ["typing", "5", "letters/s"] for line in lines)
+    assert lines[-1] == "nothing is broken"
+
+
+def test_machines_read_json():
+    code, found = findings()
+    assert code == 0
+    assert found["speeds", "typing"] == {
+        "group": "speeds", "name": "typing", "value": 5.0, "unit": "letters/s", "state": "ok", "remedy": "",
+    }  # fmt: skip
+    assert not {"keys", "peers"} & {group for group, _ in found}
+
+
+def test_only_what_stops_work_ends_with_exit_code_3(monkeypatch):
+    def broken():
+        raise OSError("libseal.so: cannot open shared object file")
+
+    monkeypatch.setitem(speeds.SPEEDS, "seal", (broken, "x/s", "seal-python"))
+    result = doctor()
+    assert result.exit_code == 3
+    assert "libseal.so" in result.stdout and "--force-reinstall seal-python" in result.stdout
+    assert result.stdout.splitlines()[-1] == "broken: 1"
+
+
+def test_one_file_alone_is_a_mistake_of_one_line(study):
+    result = doctor("--party", "lab.yaml")
+    assert (result.exit_code, result.stderr) == (
+        3,
+        "error: --federation: is missing (keys and peers need both files)\n",
+    )
+
+
+def test_keys_and_peers_of_a_party_whose_peer_has_not_started(study):
+    code, found = findings(*FILES)
+    assert code == 0
+    assert found["keys", "certificate"]["state"] == "ok"
+    assert found["peers", "clinic"]["state"] == "warning"
+    assert "nobody listens" in found["peers", "clinic"]["value"]
+    assert ("peers", "lab") not in found
+    assert "skew not measured" in found["peers", "clock"]["value"]
+
+
+def test_a_peer_that_waits_for_us_is_reached(study):
+    """The listener is the real one: the doctor's knock must not disturb it."""
+    entries = yaml.safe_load((study / "federation.yaml").read_text())["parties"]
+    channel = NetworkChannel(
+        "clinic", {"lab": Peer(None, entries["lab"]["fingerprint"])}, run="study", order=["clinic", "lab"],
+        credentials=Credentials.in_folder(study / "clinic"), listen=entries["clinic"]["address"],
+        deadline=Deadline(connect=60, heartbeat=5),
+    )  # fmt: skip
+    try:
+        code, found = findings(*FILES)
+    finally:
+        channel.abort("the test is over")
+        channel.close()
+    assert code == 0
+    assert found["peers", "clinic"]["value"] == "reached, and it is who it should be"
+
+
+def test_a_peer_with_foreign_keys_is_broken(study):
+    make_kit(Authority.create(), "clinic", study / "foreign")
+    entries = yaml.safe_load((study / "federation.yaml").read_text())["parties"]
+    channel = NetworkChannel(
+        "clinic", {"lab": Peer()}, run="study", order=["clinic", "lab"],
+        credentials=Credentials.in_folder(study / "foreign"), listen=entries["clinic"]["address"],
+        deadline=Deadline(connect=60, heartbeat=5),
+    )  # fmt: skip
+    try:
+        code, found = findings(*FILES)
+    finally:
+        channel.abort("the test is over")
+        channel.close()
+    assert (code, found["peers", "clinic"]["state"]) == (3, "broken")
+    assert "unknown CA" in found["peers", "clinic"]["value"]
+
+
+def test_broken_keys_are_told_and_the_peers_are_still_tried(study):
+    (study / "lab" / "key.pem").unlink()
+    code, found = findings(*FILES)
+    assert (code, found["keys", "certificate"]["state"]) == (3, "broken")
+    assert ("peers", "clinic") in found
+    assert "validity" not in found["peers", "clock"]["value"]
+
+
+def test_the_partys_own_runs_folder_and_device_are_looked_at(study, monkeypatch):
+    import torch
+
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+    text = (study / "lab.yaml").read_text()
+    (study / "lab.yaml").write_text(text + "device: cuda\nruns: elsewhere\n")
+    code, found = findings(*FILES)
+    assert (code, found["machine", "GPU"]["state"]) == (3, "broken")
+    assert any(name.endswith("elsewhere") for _, name in found)
