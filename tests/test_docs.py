@@ -199,11 +199,12 @@ def test_every_command_is_explained_with_its_options_and_its_example(name):
 
 
 @pytest.mark.slow
-def test_the_demo_prints_what_the_readme_says(tmp_path):
+def test_the_demo_prints_what_the_readme_says(tmp_path, monkeypatch):
     from typer.testing import CliRunner
 
-    result = CliRunner().invoke(app, ["demo", "--quick", "--out", str(tmp_path / "demo")])
-    assert (tmp_path / "demo" / "report.html").is_file()
+    monkeypatch.chdir(tmp_path)
+    result = CliRunner().invoke(app, ["demo", "--quick"])
+    assert list(tmp_path.glob("runs/demo-*/report.html"))
     said = next(block.text for block in blocks(ROOT / "README.md") if block.text.startswith("aligned "))
     assert shape_of(result.stdout) == shape_of(said)
 

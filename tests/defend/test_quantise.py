@@ -63,3 +63,23 @@ def test_the_operator_has_a_dither_of_its_own():
 def test_one_level_would_send_nothing():
     with pytest.raises(ConfigError, match=r"quantise\.levels"):
         make_defense("quantise", levels=1)
+
+
+def test_feedback_shrinks_the_error_with_every_message():
+    """Each message has the range of what is still missing, so the steps get finer; one of a batch would not."""
+    defense, h = make_defense("quantise", levels=4, feedback=True), normal(0, 6, 50)
+    missing = h.amax(1) - h.amin(1)
+    for _ in range(6):
+        defense.turn_to(torch.arange(6))
+        error = (defense.protect(h, h, train=True) - h).abs()
+        assert (error.amax(1) <= missing / 3 / 2 + 1e-5).all(), "at most half a step of the range before"
+        missing = 2 * error.amax(1)
+    assert error.max() < 0.05 * (h.max() - h.min())
+
+
+@pytest.mark.parametrize(("levels", "bits"), [(2, 1), (4, 2), (5, 3), (16, 4)])
+def test_a_message_needs_its_levels_and_its_range(levels, bits):
+    """The bytes in a table would be fewer than anyone could send."""
+    defense, h = make_defense("quantise", levels=levels), normal(0, 2, 4, 5, 5)
+    defense.protect(h, h, train=True)
+    assert defense.meters() == {"message_bytes": -(-100 * bits // 8) + 8}

@@ -1,6 +1,7 @@
 """If these fail, parties are paid, and heard, for what others brought."""
 
-from itertools import permutations
+import math
+from itertools import combinations, permutations
 
 import numpy as np
 import pytest
@@ -69,9 +70,41 @@ def test_sampled_values_come_near_the_exact_ones_and_sum_to_the_total():
 
 
 def by_subsets(worth, players):
-    from colonnade.measure.shapley import _exact
+    """The formula of Section 4.3, one coalition after the other."""
+    count, values = len(players), dict.fromkeys(players, 0.0)
+    for player in players:
+        others = [other for other in players if other != player]
+        for size in range(count):
+            chance = math.factorial(size) * math.factorial(count - size - 1) / math.factorial(count)
+            for members in combinations(others, size):
+                before = frozenset(members)
+                values[player] += chance * (worth(before | {player}) - worth(before))
+    return values
 
-    return {player: _exact(worth, players, player) for player in players}
+
+def test_exact_values_of_eight_players_are_those_of_the_formula():
+    players = [f"p{number}" for number in range(8)]
+    worth = game(players, 0)
+    found = shapley(worth, players)
+    assert found.values == pytest.approx(by_subsets(worth, players), abs=1e-12)
+    assert found.coalitions == 2**8
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_sampled_weights_of_eight_parties_are_within_two_hundredths(seed, monkeypatch):
+    """With many parties, weights and payments would be a matter of luck."""
+    rng = np.random.default_rng(seed)
+    players = [f"p{number}" for number in range(8)]
+    strengths = dict(zip(players, rng.exponential(size=8), strict=True))
+
+    def worth(coalition):
+        return float(np.tanh(sum(strengths[player] for player in coalition) / 3))
+
+    exact = shapley(worth, players).fractions()
+    monkeypatch.setattr("colonnade.measure.shapley.EXACT_UP_TO", 0)
+    sampled = shapley(worth, players, seed=seed)
+    assert sampled.errors["p0"] > 0, "else nothing was sampled"
+    assert sampled.fractions() == pytest.approx(exact, abs=0.02)
 
 
 def test_sampling_stops_when_values_are_sure():
@@ -83,7 +116,7 @@ def test_sampling_stops_when_values_are_sure():
         return float(len(coalition))
 
     found = shapley(worth, players, orders=1000)
-    assert len(asked) == found.coalitions < 200
+    assert len(asked) == found.coalitions <= 20 * 20, "one order, turned round and reversed"
     assert max(found.errors.values()) == 0
 
 

@@ -2,52 +2,42 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any, ClassVar
+import math
+from typing import ClassVar
 
 import torch
 from torch import Tensor
 
-from colonnade.defend.base import Defense
+from colonnade.defend.compression import FLOAT_BYTES, Compression
 from colonnade.defend.registry import DEFENSES
 from colonnade.strength import number
 
 
 @DEFENSES.register("quantise")
-class Quantise(Defense):
+class Quantise(Compression):
     """Dithered quantisation: each record's entries are rounded to a few levels between its smallest and its largest.
 
-    Random dither is added before rounding and taken off again afterwards, as a receiver that shares the dither's seed
-    would do: the error is then uniform, at most half a step, and independent of the entry. Each record's own smallest
-    and largest entry set its range, so signs are kept. Gradients pass unchanged. The upload travels as floats: this
-    measures privacy, it saves no bytes.
+    The scalar quantiser of C-VFL, with 2, 3 or 4 bits an entry. Random dither is added before rounding and taken off
+    again afterwards, as a receiver that shares the dither's seed would do: the error is then uniform, at most half a
+    step, and independent of the entry. C-VFL divides by the largest entry and expects none below zero; here each
+    record's own smallest and largest entry set its range, so signs are kept. Gradients pass unchanged. The second
+    quantiser of C-VFL, which rounds pairs of entries to a hexagonal lattice, is not built.
 
     Args:
         levels: how many values an entry can take; fewer is stronger.
+        feedback: send what is left out later, see `Compression`.
     """
 
     name: ClassVar[str] = "quantise"
     knob: ClassVar[str | None] = "levels"
     published_strengths: ClassVar[tuple[float, ...]] = (4, 8, 16)
 
-    def __init__(self, levels: int = 8) -> None:
-        super().__init__()
+    def __init__(self, levels: int = 8, feedback: bool = False) -> None:
+        super().__init__(feedback)
         self.levels = int(number("quantise.levels", levels, at_least=2, whole=True))
 
-    def protect(self, x: Tensor, h: Tensor, train: bool) -> Tensor:
-        """Return the rounded representation."""
-        return self._quantised(h, self.generator)
-
-    def operator(self) -> Callable[[Tensor], Tensor]:
-        """Return the same rounding with a dither of its own."""
-        generator = torch.Generator().manual_seed(0)
-        return lambda h: self._quantised(h, generator)
-
-    def describe(self) -> dict[str, Any]:
-        """Return the name and the number of levels."""
-        return {"name": self.name, "levels": self.levels}
-
-    def _quantised(self, h: Tensor, generator: torch.Generator) -> Tensor:
+    def compressed(self, h: Tensor, generator: torch.Generator) -> Tensor:
+        """Return the rounded representation, with the gradient of the representation."""
         values = h.detach().float()
         axes = tuple(range(1, h.dim()))
         low, high = values.amin(axes, keepdim=True), values.amax(axes, keepdim=True)
@@ -58,3 +48,13 @@ class Quantise(Defense):
         rounded = (low + step * (level - dither)).to(h)
         # h minus itself is zero: the value is the rounded one, the gradient that of h.
         return rounded + (h - h.detach())
+
+    def message_bytes(self, entries: int) -> int:
+        """Return the size of a record's message: ⌈log2 levels⌉ bits an entry, and both ends of the range as floats.
+
+        The dither's seed is agreed on once and not counted.
+
+        >>> Quantise(levels=4).message_bytes(100)
+        33
+        """
+        return math.ceil(entries * math.ceil(math.log2(self.levels)) / 8) + 2 * FLOAT_BYTES

@@ -1,0 +1,169 @@
+"""Cost of a Shapley update of the weights, as a share of a round of split training in one process; and its error.
+
+python bench/shapley.py            # eight parties; two sizes of network and batch
+python bench/shapley.py --quick
+python bench/shapley.py --parties 4 --batch 1024
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import numpy as np
+import pandas as pd
+import torch
+
+import colonnade as co
+from colonnade.federation.task import WeightSettings
+from colonnade.learn.weights import Weights
+from colonnade.measure import shapley as measure
+
+COLUMNS = 6
+"""Columns of each party."""
+SIZES: list[tuple[int, list[int]]] = [(256, [64, 32, 32]), (1024, [256, 128, 128])]
+"""Batch and hidden layers: the default network at its default batch, and one that has more to do."""
+GOAL = 0.05
+
+
+class Clock:
+    """Notes how long every look at the weights takes, and when the first training step is answered."""
+
+    def __init__(self) -> None:
+        self.first = 0.0
+        self.looks: list[float] = []
+
+    def begin(self, top, shapes, outputs):
+        pass
+
+    def watch(self, step, uploads, labels, honest):
+        self.first = self.first or time.perf_counter()
+        return honest
+
+    @contextmanager
+    def watching_looks(self) -> Iterator[None]:
+        plain = Weights.look
+
+        def timed(weights, step, worth):
+            started = time.perf_counter()
+            plain(weights, step, worth)
+            if step:  # the first step comes before the clock of the rounds
+                self.looks.append(time.perf_counter() - started)
+
+        Weights.look = timed
+        try:
+            yield
+        finally:
+            Weights.look = plain
+
+
+def federation(parties: int, records: int) -> co.Federation:
+    rng = np.random.default_rng(0)
+    values = rng.normal(size=(records, parties * COLUMNS)).astype(np.float32)
+    frame = pd.DataFrame(values, columns=[f"c{number}" for number in range(values.shape[1])])
+    frame["outcome"] = np.where(np.tanh(values @ rng.normal(size=values.shape[1])) > 0, "ill", "well")
+    names = list(frame.columns[:-1])
+    held = {f"party{number}": names[number * COLUMNS : (number + 1) * COLUMNS] for number in range(parties)}
+    return co.Federation.from_frame(frame, held, label=("party0", "outcome"))
+
+
+def one_run(arguments: argparse.Namespace) -> tuple[float, float]:
+    """Return seconds of one round without the look, and of one look."""
+    clock = Clock()
+    with clock.watching_looks():
+        co.train(
+            federation(arguments.parties, arguments.records),
+            progress=False,
+            curious=clock,
+            epochs=arguments.epochs,
+            batch_size=arguments.batch,
+            network={"hidden": arguments.hidden},
+            local_updates=arguments.local_updates,
+            split={"train": 1.0, "validation": 0.0, "test": 0.0},
+            weights={"strategy": "shapley", "every": 1},
+            checkpoint_every=10**6,
+        )
+        ended = time.perf_counter()
+    rounds = len(clock.looks)
+    return (ended - clock.first - sum(clock.looks)) / rounds, float(np.median(clock.looks))
+
+
+def measured(arguments: argparse.Namespace) -> dict[str, object]:
+    times = [one_run(arguments) for _ in range(arguments.rounds)]
+    round_seconds, look_seconds = (min(values) for values in zip(*times, strict=True))
+    every = WeightSettings().every
+    return {
+        "parties": arguments.parties,
+        "batch": arguments.batch,
+        "hidden": arguments.hidden,
+        "local_updates": arguments.local_updates,
+        "round_seconds": round_seconds,
+        "update_seconds": look_seconds,
+        "ratio_every_round": look_seconds / round_seconds,
+        "every": every,
+        "ratio": look_seconds / round_seconds / every,
+    }
+
+
+def sampling_error(games: int) -> float:
+    """Return the largest difference, as a part of the total, of sampled and exact values at eight players."""
+    players = [f"party{number}" for number in range(8)]
+    worst, exact_up_to = 0.0, measure.EXACT_UP_TO
+    for seed in range(games):
+        rng = np.random.default_rng(seed)
+        strengths = dict(zip(players, rng.exponential(size=8), strict=True))
+
+        def worth(coalition, strengths=strengths):
+            return float(np.tanh(sum(strengths[player] for player in coalition) / 3))
+
+        exact = measure.shapley(worth, players).fractions()
+        try:
+            measure.EXACT_UP_TO = 0
+            sampled = measure.shapley(worth, players, seed=seed).fractions()
+        finally:
+            measure.EXACT_UP_TO = exact_up_to
+        worst = max(worst, *(abs(sampled[player] - exact[player]) for player in players))
+    return worst
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--parties", type=int, default=8)
+    parser.add_argument("--records", type=int, default=8192)
+    parser.add_argument("--epochs", type=int, default=3)
+    parser.add_argument("--batch", type=int, help="with --hidden: one size instead of two")
+    parser.add_argument("--hidden", type=int, nargs="+")
+    parser.add_argument("--local-updates", type=int, default=1)
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--quick", action="store_true", help="fewer records, one round")
+    parser.add_argument("--json", action="store_true")
+    arguments = parser.parse_args()
+    torch.set_num_threads(1)
+    if arguments.quick:
+        arguments.records, arguments.epochs, arguments.rounds = 4096, 2, 1
+    chosen = SIZES
+    if arguments.quick or arguments.batch or arguments.hidden:
+        chosen = [(arguments.batch or SIZES[0][0], arguments.hidden or SIZES[0][1])]
+    rows = []
+    for arguments.batch, arguments.hidden in chosen:
+        rows.append(measured(arguments))
+    error = sampling_error(5 if arguments.quick else 40)
+    if arguments.json:
+        print(json.dumps({"rows": rows, "sampling_error": error}))
+        return
+    for row in rows:
+        print(
+            f"{row['parties']} parties, batch {row['batch']}, hidden {row['hidden']}, {row['local_updates']} local "
+            f"updates: a round {1e3 * row['round_seconds']:.2f} ms, an update of the weights "
+            f"{1e3 * row['update_seconds']:.2f} ms = {row['ratio_every_round']:.1%} of a round; "
+            f"every {row['every']} rounds {row['ratio']:.1%}"
+        )
+    print(f"goal: under {GOAL:.0%}")
+    print(f"sampled against exact values at 8 players: at most {error:.4f} of the total apart; goal 0.02")
+
+
+if __name__ == "__main__":
+    main()
