@@ -20,7 +20,7 @@ lint: $(STAMP)
 	$(BIN)/ruff format --check
 	$(BIN)/mypy
 
-# The documentation as pages for a browser: open site/index.html.
+# The documentation as pages for a browser: open site/index.html; to search it too, serve the folder site.
 docs: $(STAMP)
 	$(BIN)/mkdocs build --strict --quiet
 
