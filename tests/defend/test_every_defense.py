@@ -23,6 +23,7 @@ from torch import nn
 from colonnade.checkpoint import under
 from colonnade.data.preparation import prepare_features
 from colonnade.data.records import Records
+from colonnade.data.secrets import Secret
 from colonnade.defend.registry import DEFENSES, make_defense
 from colonnade.federation.task import OptimizerSettings
 from colonnade.learn.bottom import Bottom
@@ -64,7 +65,10 @@ DEFENSES_UNDER_TEST = [
     Case("soteria", {"rate": 0.5, "probes": 4}),
     Case("nopeek"),
     Case("top_k", {"kept": 0.5}),
+    Case("top_k", {"kept": 0.2, "feedback": True}),
     Case("quantise", {"levels": 4}),
+    Case("quantise", {"levels": 4, "feedback": True}),
+    Case("nashcoder"),
     Case("hashvfl", {"bits": 5}),
     Case("fedpass"),
     Case("prifu"),
@@ -128,6 +132,8 @@ def at_work(case, kind, seed=0):
     defense, network, preparation = made(case, kind, seed)
     features = torch.from_numpy(preparation.transform(records(kind)))
     bottom = Bottom(network, features, defense, settings=OptimizerSettings(), device=torch.device("cpu"))
+    if defense.needs_secrets:
+        defense.confide([Secret("sex", np.arange(len(features)) % 2, 2)])
     defense.prepare(bottom.network, bottom.features)
     return bottom
 

@@ -178,7 +178,7 @@ def test_one_party_is_no_federation(federation):
         (PARTY + "knowledge: {required: [[age]]}", "knowledge.required.0.1", "is missing"),
         ("party: clinic\ndata: {path: a.csv}", "data.id_column", "is missing"),
         (PARTY + "device: gpu", "device", "'gpu' is no device"),
-        (PARTY + "sensitive: age", "sensitive", "must be a valid tuple"),
+        (PARTY + "sensitive: age", "sensitive", "must be a list"),
         (PARTY + "listen: 7101", "listen", "must be text"),
         (PARTY + "missing_party: ignore", "missing_party", "must not be 'ignore'"),
     ],

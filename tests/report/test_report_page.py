@@ -65,7 +65,9 @@ def test_the_programs_own_sentences_come_first(study):
 def test_names_from_files_stay_text(tmp_path):
     bad = "</script><img src=x onerror=alert(1)>"
     frame = pd.DataFrame([[0, 0.5], [0, 0]], [bad, "b"], [bad, "b"])
-    co.CausalGraph(frame, {bad: "clinic", "b": "lab"}, contributions={"clinic": 1.0, "lab": 0.0}).save(tmp_path / "graph.json")
+    co.CausalGraph(frame, {bad: "clinic", "b": "lab"}, contributions={"clinic": 1.0, "lab": 0.0}).save(
+        tmp_path / "graph.json"
+    )
     found = report_page([gather(tmp_path)])
     assert bad not in found and "&lt;/script&gt;" in found
 

@@ -27,10 +27,13 @@ def inspect_defense(federation: FederationFile, party: PartyFile, path: Path) ->
     try:
         defense = make_defense(party.defense.name, **party.defense.strength)
     except ConfigError as error:
-        return [Problem(error.what, path, "defense", error.remedy or "")]
-    if defense.needs_labels and party.party != federation.active:
+        field = (error.where or "defense").replace(party.defense.name, "defense", 1)
+        return [Problem(error.what, path, field, error.remedy or "")]
+    if defense.needs_labels and party.party != federation.active and federation.task.labels == "server":
         what = f"'{party.defense.name}' needs labels, which a passive party does not have"
         return [Problem(what, path, "defense.name", "choose another defense")]
+    if defense.needs_secrets and not party.sensitive:
+        return [Problem(f"'{defense.name}' hides sensitive columns, and none is named", path, "sensitive", "list them")]
     return []
 
 

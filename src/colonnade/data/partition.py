@@ -32,7 +32,7 @@ def by_column(
         secrets: sensitive columns of parties; features too where `parties` lists them at the same party.
         id_column: the column with the ids; None takes the frame's index.
     """
-    kept = {party: list(columns) for party, columns in (secrets or {}).items()}
+    kept = dict(secrets or {})
     problems = _column_problems(frame, parties, label, id_column) + _secret_problems(frame, parties, label, kept)
     if problems:
         raise DataError("; ".join(problems), where="parties")
@@ -184,6 +184,9 @@ def _secret_problems(
     owner = {column: party for party, columns in parties.items() for column in columns}
     problems = []
     for party, columns in secrets.items():
+        if isinstance(columns, str):
+            problems.append(f"secrets of party '{party}' must be a list, not the text '{columns}'")
+            continue
         if party not in parties:
             problems.append(f"secrets are at unknown party '{party}' ({nearest(party, parties)})")
         for column in columns:

@@ -185,6 +185,9 @@ def _check_names(
     secrets: Sequence[str],
     where: str,
 ) -> None:
+    for what, names in (("columns", columns), ("secrets", secrets)):
+        if isinstance(names, str):
+            raise DataError(f"{what} must be a list, not the text '{names}'", where=where, remedy=f"give ['{names}']")
     known = list(frame.columns)
     if not all(isinstance(name, str) for name in known):
         raise DataError(

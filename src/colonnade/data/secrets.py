@@ -33,26 +33,43 @@ class Secret:
 def prepare_secrets(secrets: pd.DataFrame, trained_on: npt.NDArray[np.int64], where: str) -> list[Secret]:
     """Return every sensitive column as numbers, its classes or its scale learned from the training records.
 
+    A column is read as a label would be: text, booleans and few whole numbers are classes, other numbers a quantity.
+
     Args:
         secrets: the sensitive columns, one row a record.
         trained_on: the rows to learn from.
         where: whose they are, for errors.
     """
-    return [_prepared(secrets[name], trained_on, f"{where}: secret '{name}'") for name in secrets.columns]
+    if not secrets.columns.is_unique:
+        twice = secrets.columns[secrets.columns.duplicated()][0]
+        raise DataError(f"secret '{twice}' is listed twice", where=where, remedy="list it once")
+    return [_prepared(_whole(secrets[name]), trained_on, f"{where}: secret '{name}'") for name in secrets.columns]
 
 
 def _prepared(column: pd.Series, trained_on: npt.NDArray[np.int64], where: str) -> Secret:
     learned = column.iloc[trained_on].dropna()
     if learned.nunique() < 2:
-        what = "is the same in all training records" if len(learned) else "is missing in all training records"
-        raise DataError(f"{what}: there is nothing to hide", where=where, remedy="leave it out of the secrets")
-    preparation = LabelPreparation().fit(learned)
+        what = "the same" if len(learned) else "missing"
+        what = f"is {what} in all records to learn from: there is nothing to hide"
+        raise DataError(what, where=where, remedy="leave it out of the secrets")
     known = column.notna().to_numpy()
-    if preparation.kind == "regression":
-        values = np.full(len(column), np.nan, np.float32)
-        values[known] = preparation.transform(column[known])
-        return Secret(str(column.name), values, 0)
-    known = known & column.isin(list(learned.unique())).to_numpy()
-    numbers = np.full(len(column), UNKNOWN, np.int64)
-    numbers[known] = preparation.transform(column[known])
+    try:
+        preparation = LabelPreparation().fit(learned)
+        if preparation.kind == "regression":
+            values = np.full(len(column), np.nan, np.float32)
+            values[known] = preparation.transform(column[known])
+            return Secret(str(column.name), values, 0)
+        known = known & column.isin(list(learned.unique())).to_numpy()
+        numbers = np.full(len(column), UNKNOWN, np.int64)
+        numbers[known] = preparation.transform(column[known])
+    except DataError as error:
+        raise DataError(f"is read as a label would be: {error.what}", where=where, remedy=error.remedy) from None
     return Secret(str(column.name), numbers, preparation.outputs)
+
+
+def _whole(column: pd.Series) -> pd.Series:
+    """Return whole numbers with gaps, which pandas reads as floats, as whole numbers: they may be classes."""
+    known = column.dropna()
+    if len(known) == len(column) or not pd.api.types.is_float_dtype(column.dtype):
+        return column
+    return column.astype("Int64") if (known.abs() < 2**53).all() and (known % 1 == 0).all() else column

@@ -106,29 +106,36 @@ class NashCoder(Defense):
     ) -> None:
         super().__init__()
         self.alpha = number("nashcoder.alpha", alpha, at_least=0)
-        if cost not in COSTS:
-            raise ConfigError(f"unknown cost '{cost}'", where="nashcoder.cost", remedy=nearest(cost, COSTS))
+        if not isinstance(cost, str) or cost not in COSTS:
+            raise ConfigError(f"unknown cost '{cost}'", where="nashcoder.cost", remedy=nearest(str(cost), COSTS))
         self.cost_name, self._cost = cost, COSTS[cost]
         self.sigma = number("nashcoder.sigma", sigma, at_least=0)
         self._noise = NoiseSource("gaussian", memoise=False)
         self.head_steps = int(number("nashcoder.head_steps", head_steps, at_least=1, whole=True))
         self.head_rate = number("nashcoder.head_rate", head_rate, at_least=0)
         self.renew_every = int(number("nashcoder.renew_every", renew_every, at_least=0, whole=True))
-        self.reversal = bool(reversal)
+        if not isinstance(reversal, bool):
+            raise ConfigError(f"{reversal!r} is not allowed", where="nashcoder.reversal", remedy="give true or false")
+        self.reversal = reversal
         self._secrets: list[Secret] = []
         self._values: list[Tensor] = []
         self._heads: list[Learner] = []
         self._rows = torch.zeros(0, dtype=torch.int64)
         self._shape: tuple[int, ...] = ()
         self._updates = 0
-        self._meter = torch.zeros(0, dtype=torch.float64)
+        self._meter = torch.zeros(3, 0, dtype=torch.float64)
 
     def confide(self, secrets: Sequence[Secret]) -> None:
         """See the secrets."""
         device = self.generator.device
         self._secrets = list(secrets)
         self._values = [torch.from_numpy(secret.values).to(device) for secret in secrets]
-        self._meter = torch.zeros(len(secrets) + 1, dtype=torch.float64, device=device)
+        self._meter = torch.zeros(3, len(secrets), dtype=torch.float64, device=device)
+
+    def prepare(self, bottom: nn.Module, data: Tensor) -> None:
+        """Begin with new heads."""
+        self._heads, self._updates = [], 0
+        self._meter = torch.zeros_like(self._meter)
 
     def turn_to(self, rows: Tensor) -> None:
         """Remember which records the next upload is about."""
@@ -157,19 +164,22 @@ class NashCoder(Defense):
         for place, head in enumerate(self._heads):
             known, values, classes = self._batch(place)
             if len(values):
-                pressed, loss = self._play(head, upload.detach()[known], values, classes)
+                pressed, loss, cost = self._play(head, upload.detach()[known], values, classes)
                 pressure[known] += pressed.to(pressure.dtype)
-                self._meter[place] += loss
-        self._meter[-1] += 1
+                self._meter[0, place] += loss
+                self._meter[1, place] += cost
+                self._meter[2, place] += 1
         upload.backward(grad + self.alpha * pressure)  # type: ignore[no-untyped-call]
 
     def meters(self) -> dict[str, float]:
-        """Return each head's mean loss since the last call: the higher, the less this head knows."""
-        *losses, batches = self._meter.tolist() or [0.0]
+        """Return each head's mean loss since the last call, the higher the less it knows, and its mean cost c_k."""
+        measured = zip(self._secrets, *self._meter.tolist(), strict=False)  # a model that only predicts has no secrets
         self._meter = torch.zeros_like(self._meter)
-        if not batches:
-            return {}
-        return {f"head_loss_{secret.name}": loss / batches for secret, loss in zip(self._secrets, losses, strict=True)}
+        found: dict[str, float] = {}
+        for secret, loss, cost, batches in measured:
+            if batches:
+                found |= {f"head_loss_{secret.name}": loss / batches, f"cost_{secret.name}": cost / batches}
+        return found
 
     def state_dict(self) -> dict[str, Tensor]:
         """Return the heads, their optimisers, the meter and the random stream."""
@@ -210,21 +220,23 @@ class NashCoder(Defense):
         known = values != UNKNOWN if classes else ~values.isnan()
         return known, values[known], classes
 
-    def _play(self, head: Learner, upload: Tensor, secret: Tensor, classes: int) -> tuple[Tensor, Tensor]:
-        """Teach the head; return the gradient of its cost to the party (Eq. 5), and its mean loss."""
+    def _play(self, head: Learner, upload: Tensor, secret: Tensor, classes: int) -> tuple[Tensor, Tensor, Tensor]:
+        """Teach the head; return the gradient of its cost to the party (Eq. 5), its mean loss, and that cost."""
         leaf = upload.float().requires_grad_()
         if self.reversal:
             # The cost c_k is minus the head's own loss, up to the cap: one pass serves both players.
             outputs = head(leaf, train=True)
             loss = head_loss(outputs, secret, classes).mean()
-            pressure = torch.autograd.grad(self._cost(outputs, secret, classes), leaf, retain_graph=True)[0]
+            cost = self._cost(outputs, secret, classes)
+            pressure = torch.autograd.grad(cost, leaf, retain_graph=True)[0]
             head.descend(loss)
-            return pressure, loss.detach()
+            return pressure, loss.detach(), cost.detach()
         for _ in range(self.head_steps):
             head.descend(head_loss(head(upload.float(), train=True), secret, classes).mean())
         outputs = head(leaf, train=True)
-        pressure = torch.autograd.grad(self._cost(outputs, secret, classes), leaf)[0]
-        return pressure, head_loss(outputs.detach(), secret, classes).mean()
+        cost = self._cost(outputs, secret, classes)
+        pressure = torch.autograd.grad(cost, leaf)[0]
+        return pressure, head_loss(outputs.detach(), secret, classes).mean(), cost.detach()
 
     def _new_head(self, secret: Secret) -> Learner:
         seed = int(torch.randint(2**62, (), generator=self.generator, device=self.generator.device))

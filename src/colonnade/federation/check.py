@@ -97,10 +97,15 @@ def _check_path(party: PartyFile, path: Path) -> list[Problem]:
 
 
 def _check_shared_labels(federation: FederationFile, party: PartyFile, path: Path) -> list[Problem]:
-    if party.party != federation.active or federation.task.labels == "server" or party.share_labels:
+    if party.party != federation.active or federation.task.labels == "server":
         return []
-    remedy = "write 'share_labels: true' if they may see them, or agree on task.labels: server"
-    return [Problem("the task shows labels to all parties", path, "share_labels", remedy)]
+    if not party.share_labels:
+        remedy = "write 'share_labels: true' if they may see them, or agree on task.labels: server"
+        return [Problem("the task shows labels to all parties", path, "share_labels", remedy)]
+    if party.defense.name != "none" or (party.data is not None and party.data.columns == ()):
+        return []
+    what = "with shared labels, what this party computes from its own columns is sent to all parties"
+    return [Problem(what, path, "defense.name", "choose a defense, or take part without columns", "note")]
 
 
 def _check_protection(federation: FederationFile, party: PartyFile, path: Path) -> list[Problem]:

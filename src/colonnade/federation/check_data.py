@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
+import numpy as np
 import pandas as pd
 
 from colonnade.data.label_preparation import LabelPreparation
 from colonnade.data.read import read_records, read_table
+from colonnade.data.read_images import read_image_archive
 from colonnade.data.records import Records, check_ids
+from colonnade.data.secrets import prepare_secrets
 from colonnade.data.split import split_from_column
 from colonnade.errors import DataError, nearest
 from colonnade.federation.files import FederationFile, PartyFile
@@ -48,13 +53,35 @@ def check_images(federation: FederationFile, party: PartyFile, path: Path) -> li
     if data.columns is not None:
         problems.append(Problem("images have no columns", path, "data.columns", "leave columns out"))
     if party.sensitive and data.path.is_dir():
-        problems.append(Problem("a folder of images has no columns", path, "sensitive", "leave sensitive out"))
+        remedy = "give an .npz with one array for each, or leave sensitive out"
+        problems.append(Problem("a folder of images has no columns", path, "sensitive", remedy))
     active = party.party == federation.active
     if active and federation.task.split.column is not None:
         problems.append(Problem("images have no split column", path, "data.kind", "leave task.split.column out"))
     label = federation.label if active else None
-    problems += _tried(lambda: read_records(data.path, data.id_column or IMAGE_IDS, label=label), path, "data.path")
-    return problems
+    wrong = _tried(lambda: read_records(data.path, data.id_column or IMAGE_IDS, label=label), path, "data.path")
+    return problems + (wrong or _check_image_secrets(federation, party, path))
+
+
+def _check_image_secrets(federation: FederationFile, party: PartyFile, path: Path) -> list[Problem]:
+    """The secrets of images are arrays beside them."""
+    data, wanted = party.source, dict.fromkeys(party.sensitive)
+    if not wanted or data.path.is_dir():
+        return []
+    with np.load(data.path, allow_pickle=False) as archive:
+        names = list(archive.files)
+    problems = [
+        Problem(f"{data.path.name} has no array '{name}'", path, "sensitive", nearest(name, names))
+        for name in wanted
+        if name not in names
+    ]
+    try:
+        *_, hidden = read_image_archive(
+            data.path, data.id_column or IMAGE_IDS, [name for name in wanted if name in names]
+        )
+    except DataError as error:
+        return [*problems, Problem(error.what, path, "sensitive", error.remedy or "")]
+    return problems + _check_secrets(federation, party, path, hidden)
 
 
 def _feature_columns(federation: FederationFile, party: PartyFile, names: list[str]) -> list[str]:
@@ -82,16 +109,27 @@ def _unknown_names(federation: FederationFile, party: PartyFile, path: Path, nam
     ]
 
 
-def _check_secrets(federation: FederationFile, party: PartyFile, path: Path, frame: pd.DataFrame) -> list[Problem]:
-    """A secret must be a column that takes two values at least, and neither the id nor the label."""
+def _check_secrets(federation: FederationFile, party: PartyFile, path: Path, secrets: pd.DataFrame) -> list[Problem]:
+    """A secret is neither id nor label nor split, is listed once, and takes two values at least."""
+    aside: dict[str | None, str] = {party.source.id_column or IMAGE_IDS: "id", federation.label: "label"}
+    if party.party == federation.active:
+        aside[federation.task.split.column] = "split"
     problems = []
-    for name in party.sensitive:
-        if name == party.source.id_column or (name == federation.label and party.party == federation.active):
-            problems.append(Problem(f"'{name}' is the id or the label, no secret", path, "sensitive", "leave it out"))
-        elif name in frame.columns and frame[name].nunique() < 2:
-            what = f"'{name}' is the same in all records: there is nothing to hide"
-            problems.append(Problem(what, path, "sensitive", "leave it out"))
+    for name, times in Counter(party.sensitive).items():
+        if name in aside:
+            problems.append(Problem(f"'{name}' is the {aside[name]}, no secret", path, "sensitive", "leave it out"))
+        elif times > 1:
+            problems.append(Problem(f"'{name}' is listed twice", path, "sensitive", "list it once"))
+        elif name in secrets.columns:
+            problems += _tried(partial(_use_as_secret, secrets[name]), path, "sensitive")
     return problems
+
+
+def _use_as_secret(column: pd.Series) -> None:
+    try:
+        prepare_secrets(column.to_frame(), np.arange(len(column)), "sensitive")
+    except DataError as error:
+        raise DataError(f"'{column.name}' {error.what}", remedy=error.remedy) from None
 
 
 def _label_in_wrong_place(federation: FederationFile, party: PartyFile, path: Path, names: list[str]) -> list[Problem]:

@@ -39,6 +39,10 @@ task:
     test: 0.1
   epochs: 20
   batch_size: 256
+  local_updates: 1      # steps that every party takes on a batch between two exchanges
+  labels: server        # who sees labels: server, the active party alone; shared, all parties, with all uploads
+  weights:
+    strategy: none      # how much each party's part of the task counts: none, uniform or shapley
   patience: null        # stop after so many epochs without a better validation loss
   missing: drop         # records that a party lacks: drop or impute
   protection: null      # the defense that every passive party must use; null leaves it to each
@@ -88,10 +92,12 @@ party: {party}          # who I am in federation.yaml
 data:
   path: {folder}.csv    # .csv, .csv.gz or .parquet; for images an .npz file or a folder of <id>.png
   id_column: id         # the ids that align my records with those of the others
-  columns: null         # a list of columns to take part with; null takes all but the id and the label
+  columns: null         # a list of columns to take part with; null takes all but the id, the label and sensitive ones
   kind: table           # table or images
 
-sensitive: []           # columns whose values the others must not learn
+# Columns whose values the others must not learn, such as [sex]; no features, unless data.columns lists them. The
+# defense nashcoder hides them; 'colonnade audit attributes' tries whether it does.
+sensitive: []
 
 # For 'colonnade discover'. kinds: of columns that are not what they seem, such as {{visits: continuous}}; each is
 # continuous, binary, count or categorical. knowledge: edges from or to my own columns that I know about; only the
@@ -106,6 +112,8 @@ knowledge:
 
 defense:
   name: none            # how my uploads are protected, such as gaussian; further keys are its strength
+
+share_labels: false     # at the active party: true lets all parties see labels where the task says 'labels: shared'
 
 device: auto            # auto, cpu or cuda
 runs: runs/{folder}     # the folder of my runs

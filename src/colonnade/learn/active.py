@@ -6,7 +6,7 @@ import math
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import partial
+from functools import cache, partial
 from typing import Any, ClassVar, Protocol
 
 import numpy as np
@@ -26,7 +26,7 @@ from colonnade.learn.shared import HeadCopy, Shared
 from colonnade.learn.tensors import to_array, to_tensor
 from colonnade.learn.top import Top
 from colonnade.learn.weights import Weights
-from colonnade.measure.shapley import Coalition, shapley
+from colonnade.measure.shapley import EXACT_UP_TO, Coalition, Worth, shapley
 from colonnade.nets import build_top, upload_shape
 from colonnade.progress import Progress
 from colonnade.wire.channel import Channel
@@ -36,6 +36,8 @@ Batch = tuple[list[Tensor], list[Tensor | None], Tensor]
 """Uploads, who holds which record, labels."""
 CONTRIBUTION_RECORDS = 2048
 """At most so many test records judge what each party contributes: every coalition is a pass of the top model."""
+LOOK_PASSES = 32_768
+"""Records times coalitions of one look at the weights: eight parties are weighed on 128 records of a batch."""
 
 
 class Curious(Protocol):
@@ -120,7 +122,8 @@ class Active(Role):
         own = [self.own_upload(positions, train=True)] if self.bottom else []
         uploads = own + self._receive("upload", step, positions)
         batch = uploads, self._masks(positions), self._targets[positions]
-        self._weights.look(step, partial(self._worth, batches=[batch]))
+        self._weights.look(step, self._worth_at(batch))
+        self.top.follow(uploads)
         loss = self._share(step, *batch) if self.task.labels == "shared" else self._answer(step, *batch)
         self._epoch_losses.append(loss)
         self.progress.advance(step + 1, loss=loss, sent_bytes=self.channel.sent_bytes)
@@ -340,6 +343,21 @@ class Active(Role):
             losses.append(float(self.top.loss(self.top.without(absent, uploads, masks), labels)))
             counts.append(len(labels))
         return -float(np.average(losses, weights=counts))
+
+    def _worth_at(self, batch: Batch) -> Worth:
+        """Return what coalitions achieve on the first records of a batch; nothing is computed before it is asked."""
+        few = cache(lambda: self._few(*batch))
+        if len(self._shapes) > EXACT_UP_TO:
+            return lambda present: self._worth(present, [few()])
+        bits = {party: 1 << place for place, party in enumerate(self._shapes)}
+        losses = cache(lambda: self.top.coalition_losses(*few()))
+        return lambda present: -losses()[sum(bits[party] for party in present)]
+
+    def _few(self, uploads: list[Tensor], masks: list[Tensor | None], labels: Tensor) -> Batch:
+        count = LOOK_PASSES // 2 ** min(len(uploads), EXACT_UP_TO)
+        few = [None if mask is None else mask[:count] for mask in masks]
+        held = [count if mask is None else int(mask.sum()) for mask in few]
+        return [upload[:number] for upload, number in zip(uploads, held, strict=True)], few, labels[:count]
 
     def _contributions(self) -> dict[str, float]:
         """Return each party's Shapley share of what the uploads bring to the test records; they sum to 1."""

@@ -16,7 +16,7 @@ from colonnade.defend import make_defense
 from colonnade.errors import ConfigError, DataError, nearest
 from colonnade.learn.agreement import Agreement
 from colonnade.learn.part import Part
-from colonnade.learn.role import Seat, require_secrets
+from colonnade.learn.role import Seat, require_labels, require_secrets
 from colonnade.learn.train import take_part
 from colonnade.place import Place
 from colonnade.progress import Progress
@@ -69,6 +69,8 @@ class TrainingPlace(Place):
         """Read this party's records, and at the active party the column that says what each is for."""
         data = self.party.source
         where = path or data.path
+        if labelled:
+            self._check_sensitive()
         label = self.federation.label if self.is_active and labelled else None
         split = self.federation.task.split.column if self.is_active and labelled else None
         if data.kind == "images":
@@ -92,6 +94,18 @@ class TrainingPlace(Place):
         )
         return records, frame[split] if split else None
 
+    def _check_sensitive(self) -> None:
+        """Refuse a label as a secret: a passive party should not have it, and the active one learns to tell it."""
+        aside = {self.federation.label: "label"}
+        if self.is_active:
+            aside[self.federation.task.split.column] = "split"
+        where = f"{self.name}: sensitive"
+        for name in self.party.sensitive:
+            if name in aside:
+                raise ConfigError(f"'{name}' is the {aside[name]}, no secret", where=where, remedy="leave it out")
+            if self.party.sensitive.count(name) > 1:
+                raise ConfigError(f"'{name}' is listed twice", where=where, remedy="list it once")
+
     def _secrets(self, labelled: bool) -> tuple[str, ...]:
         """Return the sensitive columns; records to predict need not have them."""
         return self.party.sensitive if labelled else ()
@@ -106,8 +120,9 @@ def join(place: TrainingPlace, progress: Progress, resume: bool = False, wait: f
     """Align, train, and keep this party's part of the model in its run folder."""
     records, split = place.records()
     defense = make_defense(place.party.defense.name, **place.party.defense.strength)
-    require_secrets(defense, records, place.name)
     device, agreement = place.device, place.agreement
+    require_labels(defense, agreement, place.name)
+    require_secrets(defense, records, place.name)
     task = agreement.task.model_dump(mode="json")
     with place.run_folder(resume, task) as run, place.connect("", wait) as channel:
         channel.connect()  # from the first message on, everybody would notice that this party is gone

@@ -64,11 +64,22 @@ class Seat:
 
 
 def require_secrets(defense: Defense, records: Records, party: str) -> None:
-    """Refuse a defense that hides sensitive columns where the party names none."""
-    if defense.needs_secrets and records.secrets is None:
+    """Refuse a defense that hides sensitive columns where the party names none, or one that can't be hidden."""
+    if not defense.needs_secrets:
+        return
+    if records.secrets is None:
         what = f"'{defense.name}' hides sensitive columns, and none is named"
         remedy = "list them under 'sensitive' in party.yaml, or under secrets= of the federation"
         raise ConfigError(what, where=party, remedy=remedy)
+    # Here, before anything is sent: an error in the midst of a run would be told to all parties.
+    prepare_secrets(records.secrets, np.arange(len(records)), party)
+
+
+def require_labels(defense: Defense, agreement: Agreement, party: str) -> None:
+    """Refuse a defense that needs labels where the party is not shown any."""
+    if defense.needs_labels and party != agreement.active and agreement.task.labels == "server":
+        what = f"'{defense.name}' needs labels, which a passive party does not have"
+        raise ConfigError(what, where=party, remedy="choose another defense")
 
 
 class Role(ABC):

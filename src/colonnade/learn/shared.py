@@ -78,8 +78,8 @@ class HeadCopy:
         leaf = upload.detach().requires_grad_()
         with torch.enable_grad(), precision(self._device, self._mixed):
             outputs = self.network(self._rows(leaf))
-        loss = self._shared.weight * task_loss(outputs.float(), self._shared.labels, self._regression)
-        return torch.autograd.grad(loss, leaf)[0]
+        loss = task_loss(outputs.float(), self._shared.labels, self._regression)
+        return self._shared.weight * torch.autograd.grad(loss, leaf)[0]  # in this order, as the active party does it
 
     def _rows(self, upload: Tensor) -> Sequence[Tensor]:
         own = upload

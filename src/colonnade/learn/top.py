@@ -6,21 +6,23 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 from torch.nn import functional
 
 from colonnade.federation.task import OptimizerSettings
 from colonnade.learn.checkpoint import named, under
+from colonnade.learn.coalitions import coalition_outputs
 from colonnade.learn.optimize import Optimizer, precision
+from colonnade.nets import split
 
 MEAN_MEMORY = 0.99  # weight of the past in the running mean of uploads
 
 
-def task_loss(outputs: Tensor, labels: Tensor, regression: bool) -> Tensor:
-    """Return the mean loss: squared error for regression, cross-entropy otherwise."""
+def task_loss(outputs: Tensor, labels: Tensor, regression: bool, reduction: str = "mean") -> Tensor:
+    """Return the mean loss: squared error for regression, cross-entropy otherwise; each record's with "none"."""
     if regression:
-        return functional.mse_loss(outputs.squeeze(1), labels)
-    return functional.cross_entropy(outputs, labels)
+        return functional.mse_loss(outputs.squeeze(1), labels, reduction=reduction)
+    return functional.cross_entropy(outputs, labels, reduction=reduction)
 
 
 @dataclass(frozen=True)
@@ -39,7 +41,7 @@ class Top:
 
     def __init__(
         self,
-        network: nn.Module,
+        network: split.Top,
         *,
         regression: bool,
         settings: OptimizerSettings,
@@ -62,6 +64,16 @@ class Top:
         filled[held] = upload
         return filled
 
+    def follow(self, uploads: Sequence[Tensor]) -> None:
+        """Move every party's mean upload; once for each training batch, before anybody learns from it."""
+        for index, upload in enumerate(uploads):
+            if len(upload) == 0:
+                continue
+            # The first batches count as a plain average: a mean that starts at zero would be wrong for long.
+            seen = self._seen[index]
+            self.means[index].lerp_(upload.mean(0), 1 - min(MEAN_MEMORY, seen / (seen + 1)))
+            self._seen[index] += 1
+
     def learn(
         self,
         uploads: Sequence[Tensor],
@@ -71,7 +83,6 @@ class Top:
         updates: int = 1,
     ) -> Answered:
         """Take `updates` steps; return the loss and the gradient of every party's own upload before the first."""
-        self._follow_means(uploads)
         leaves = [upload.detach().requires_grad_() for upload in uploads]
         loss = self._step(leaves, held, labels, rate)
         gradients = tuple(leaf.grad if leaf.grad is not None else torch.zeros_like(leaf) for leaf in leaves)
@@ -95,6 +106,17 @@ class Top:
         with torch.no_grad(), precision(self.device, self._mixed):
             outputs: Tensor = self.network(rows)
         return outputs.float()
+
+    def coalition_losses(self, uploads: Sequence[Tensor], held: Sequence[Tensor | None], labels: Tensor) -> list[float]:
+        """Return the mean loss for every set of parties as if the others were not there; bits of its place tell who."""
+        self.network.eval()
+        with torch.no_grad(), precision(self.device, self._mixed):
+            outputs = coalition_outputs(self.network, self.rows(uploads, held), self.means).float()
+        # Records last: the loss runs over classes, and goes through memory in order then.
+        outputs = outputs.transpose(1, 2).contiguous()
+        losses = task_loss(outputs, labels.expand(len(outputs), -1), self.regression, reduction="none")
+        means: list[float] = losses.mean(1).tolist()
+        return means
 
     def rows(self, uploads: Sequence[Tensor], held: Sequence[Tensor | None]) -> list[Tensor]:
         """Return one row for every record and party, mean uploads where a party lacks the record."""
@@ -131,12 +153,3 @@ class Top:
         self.optimizer.load_state_dict(under("optimizer", state))
         self.means = [under("mean", state)[str(index)].to(self.device) for index in range(len(self.means))]
         self._seen = state["seen"].tolist()
-
-    def _follow_means(self, uploads: Sequence[Tensor]) -> None:
-        for index, upload in enumerate(uploads):
-            if len(upload) == 0:
-                continue
-            # The first batches count as a plain average: a mean that starts at zero would be wrong for long.
-            seen = self._seen[index]
-            self.means[index].lerp_(upload.mean(0), 1 - min(MEAN_MEMORY, seen / (seen + 1)))
-            self._seen[index] += 1

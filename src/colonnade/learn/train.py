@@ -22,7 +22,7 @@ from colonnade.learn.agreement import Agreement
 from colonnade.learn.model import VerticalModel
 from colonnade.learn.part import Part
 from colonnade.learn.passive import Passive
-from colonnade.learn.role import Seat, require_secrets
+from colonnade.learn.role import Seat, require_labels, require_secrets
 from colonnade.progress import Progress, make_progress
 from colonnade.run import Run, party_runs
 from colonnade.wire.channel import Channel
@@ -68,6 +68,7 @@ def train(
     agreed = Agreement("local", federation.parties, federation.active, _task(task, settings), seed)
     chosen = _defenses(defense, agreed)
     for party in agreed.parties:
+        require_labels(chosen[party], agreed, party)
         require_secrets(chosen[party], federation.records[party], party)
     bar = progress if isinstance(progress, Progress) else make_progress("auto" if progress else "silent")
     with ExitStack() as stack:
@@ -139,14 +140,9 @@ def _defenses(choice: DefenseChoice, agreed: Agreement) -> dict[str, Defense]:
             name = min(unknown)
             raise ConfigError(f"no party '{name}'", where="defense", remedy=nearest(name, agreed.parties))
     else:
-        # What the active party computes from its own columns does not leave it.
+        # What the active party computes from its own columns leaves it only where labels are shared: name it then.
         chosen = dict.fromkeys(agreed.passive, choice)
-    made = {party: _one_defense(chosen.get(party, "none")) for party in agreed.parties}
-    for party in agreed.passive:
-        if made[party].needs_labels and agreed.task.labels == "server":
-            what = f"'{made[party].name}' needs labels, which a passive party does not have"
-            raise ConfigError(what, where=party, remedy="choose another defense")
-    return made
+    return {party: _one_defense(chosen.get(party, "none")) for party in agreed.parties}
 
 
 def _one_defense(choice: DefenseChoice) -> Defense:
