@@ -1,0 +1,73 @@
+"""How much the equilibrium benches train and attack under each preset, the same for every method."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from colonnade.bench.equilibrium.sets import Scene
+from colonnade.federation.task import Task
+
+SEEDS: dict[str, Sequence[int]] = {"smoke": (0,), "default": range(3), "paper": range(5)}
+
+
+@dataclass(frozen=True)
+class Size:
+    """How much is trained on and attacked.
+
+    Attributes:
+        train: records that are trained on; None takes all.
+        test: records that are not; half of them the attackers learn from.
+        epochs: of training.
+        attackers: fresh ones, the best of which counts.
+    """
+
+    train: int | None
+    test: int | None
+    epochs: int
+    attackers: tuple[str, ...] = ("linear", "mlp", "boosting", "conv")
+
+
+_SMOKE = Size(512, 240, 1, ("linear",))
+SIZES: dict[str, dict[str, Size]] = {
+    "smoke": dict.fromkeys(("adult", "modalities", "hospital"), _SMOKE) | {"faces": Size(64, 80, 1, ("linear",))},
+    "default": {
+        "adult": Size(None, None, 10),
+        "modalities": Size(None, None, 20),
+        "hospital": Size(24_000, 12_000, 8),
+        "faces": Size(None, None, 15),
+    },
+    "paper": {
+        "adult": Size(None, None, 30),
+        "modalities": Size(None, None, 60),
+        "hospital": Size(None, None, 30),
+        "faces": Size(None, None, 40),
+    },
+}
+
+
+def task_of(scene: Scene, size: Size, preset: str, weights: str, *, local_updates: int, watched: bool) -> Task:
+    """Return what is learned, and how: Adam with a cosine schedule, tuned without a protection.
+
+    Args:
+        scene: who takes part.
+        size: of the run.
+        preset: a smoke run on pictures takes a small network.
+        weights: how the active party weighs the parties.
+        local_updates: steps on each batch; exchanges become as many times fewer.
+        watched: whether records are held back and scored after every epoch.
+    """
+    validation = 0.1 if watched else 0.0
+    family = ("mnist_net" if preset == "smoke" else "resnet18") if scene.pictures else "mlp"
+    return Task.model_validate(
+        {
+            "kind": "binary" if scene.classes == 2 else "multiclass",
+            "epochs": -(-size.epochs // local_updates),
+            "batch_size": 128 if scene.pictures else 256,
+            "network": {"family": family, **({"cut": 6} if scene.pictures else {})},
+            "optimizer": {"learning_rate": 1e-3 if scene.pictures else 2e-3, "schedule": "cosine"},
+            "split": {"train": 0.9 - validation, "validation": validation, "test": 0.1},
+            "local_updates": local_updates,
+            "weights": {"strategy": weights},
+        }
+    )
