@@ -207,10 +207,13 @@ def test_an_unknown_defense_names_the_nearest(study):
     assert (problem.field, problem.remedy) == ("defense", "did you mean 'gaussian'?")
 
 
-@pytest.mark.parametrize("strength", [{"sgima": 1.0}, {"sigma": "strong"}, {"sigma": -1}])
-def test_a_strength_that_the_defense_does_not_take(study, strength):
+@pytest.mark.parametrize(
+    ("strength", "field"),
+    [({"sgima": 1.0}, "defense"), ({"sigma": "strong"}, "defense.sigma"), ({"sigma": -1}, "defense.sigma")],
+)
+def test_a_strength_that_the_defense_does_not_take(study, strength, field):
     study.party["defense"] = {"name": "gaussian", **strength}
-    assert only(study.check()).field == "defense"
+    assert only(study.check()).field == field
 
 
 def test_a_defense_that_needs_labels_at_a_passive_party(study, monkeypatch):
