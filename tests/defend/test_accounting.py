@@ -47,6 +47,15 @@ def test_laplace_releases_never_cost_more_than_their_sum():
     assert spent(1.0, 0) == 0
 
 
+@pytest.mark.parametrize(("epsilon", "releases"), [(10.0, 30_000), (0.01, 30_000)])
+def test_many_laplace_releases_fit_into_memory(epsilon, releases):
+    """Records of a small table are equal and count as one: a fine grid of so many releases would take 100 GB."""
+    composed = composed_epsilon(PrivacySpend("laplace", 1 / epsilon, releases))
+    assert 0 < composed <= epsilon * releases
+    if epsilon < 1:  # where composing pays: about sqrt(2 k ln(1/δ)) ε
+        assert composed < 0.05 * epsilon * releases
+
+
 def test_releases_count_the_record_that_was_seen_most():
     """Records that come in every epoch would count as if they came once."""
     x = torch.randn(6, 2, 3, generator=torch.Generator().manual_seed(0))

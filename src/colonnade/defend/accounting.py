@@ -16,6 +16,8 @@ from colonnade.defend.base import PrivacySpend
 DELTA = 1e-5
 # Of one Laplace release. Above it composing saves 3 % of the plain sum at most, and the accountant's grid fails.
 LARGE_EPSILON = 20
+# The accountant's usual grid, and how many points it may have: thirty thousand releases at ε = 10 would fill a memory.
+FINE, MOST_POINTS = 1e-4, 1_000_000
 
 
 def gaussian_multiplier(epsilon: float, delta: float) -> float:
@@ -71,7 +73,8 @@ def _laplace_epsilon(multiplier: float, releases: int, delta: float) -> float:
     simple = releases / multiplier
     if 1 / multiplier > LARGE_EPSILON:
         return simple
-    accountant = PLDAccountant()
+    # A coarser grid rounds up, so what is returned still bounds the truth.
+    accountant = PLDAccountant(value_discretization_interval=max(FINE, 2 * simple / MOST_POINTS))
     accountant.compose(LaplaceDpEvent(multiplier), releases)
     return min(simple, float(accountant.get_epsilon(delta)))
 
