@@ -23,9 +23,11 @@ class Study:
         self.folder = folder
         self.authority = Authority.create()
         prints = {name: make_kit(self.authority, name, folder / name) for name in ("clinic", "lab")}
+        clinic = free_address()
+        addresses = {"clinic": clinic, "lab": free_address([clinic])}
         self.federation = {
             "name": "study", "active": "clinic", "label": "outcome",
-            "parties": {name: {"address": free_address(), "fingerprint": prints[name]} for name in prints},
+            "parties": {name: {"address": addresses[name], "fingerprint": prints[name]} for name in prints},
         }  # fmt: skip
         files = {"ca": "ca.pem", "certificate": "certificate.pem", "key": "key.pem"}
         self.party = {
@@ -83,9 +85,13 @@ def answer_until_closed(listener, context):
             line.close()
 
 
-def free_address():
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-        return f"127.0.0.1:{listener.getsockname()[1]}"
+def free_address(taken=()):
+    """Return an address that nobody listens on, and none of those taken: a port that is let go may be drawn again."""
+    while True:
+        with socket.create_server(("127.0.0.1", 0)) as listener:
+            address = f"127.0.0.1:{listener.getsockname()[1]}"
+        if address not in taken:
+            return address
 
 
 @pytest.fixture
@@ -134,7 +140,7 @@ class TestDiscovery:
     def study(self, study):
         study.federation["coordinator"] = {
             "name": "hub",
-            "address": free_address(),
+            "address": free_address([entry["address"] for entry in study.federation["parties"].values()]),
             "fingerprint": "sha256:" + "0" * 64,
         }
         self.table(study, glucose=[1.5, 2.5, 2.0, 7.0], insulin=[1.5, 1.0, 3.5, 9.5])

@@ -2,6 +2,7 @@
 
 import json
 import socket
+from contextlib import ExitStack
 
 import pandas as pd
 import pytest
@@ -29,7 +30,8 @@ def study(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     authority = Authority.create()
     prints = {name: make_kit(authority, name, tmp_path / name) for name in ("clinic", "lab")}
-    parties = {name: {"address": free_address(), "fingerprint": prints[name]} for name in prints}
+    addresses = dict(zip(prints, free_addresses(len(prints)), strict=True))
+    parties = {name: {"address": addresses[name], "fingerprint": prints[name]} for name in prints}
     federation = {"name": "study", "active": "clinic", "label": "outcome", "parties": parties}
     files = {"ca": "lab/ca.pem", "certificate": "lab/certificate.pem", "key": "lab/key.pem"}
     party = {"party": "lab", "data": {"path": "lab.csv", "id_column": "id"}, "credentials": files}
@@ -39,9 +41,11 @@ def study(tmp_path, monkeypatch):
     return tmp_path
 
 
-def free_address():
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-        return f"127.0.0.1:{listener.getsockname()[1]}"
+def free_addresses(count):
+    """Return different ones: a port that is let go may be drawn again at once."""
+    with ExitStack() as stack:
+        listeners = [stack.enter_context(socket.create_server(("127.0.0.1", 0))) for _ in range(count)]
+        return [f"127.0.0.1:{listener.getsockname()[1]}" for listener in listeners]
 
 
 def doctor(*options):
