@@ -7,25 +7,14 @@ from pathlib import Path
 import numpy as np
 import pytest
 import yaml
-from typer.testing import CliRunner
+from typed import colonnade, succeed
 
 from colonnade.audit.attribute_result import AttributeResult
-from colonnade.cli import app
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "audit"))
 from audit_parts import PARTIES, SETTINGS, table
 
 QUICK = ("--attackers", "linear", "--seeds", "1")
-
-
-def colonnade(*words):
-    return CliRunner().invoke(app, [str(word) for word in words], env={"COLUMNS": "300"})
-
-
-def succeed(*words):
-    result = colonnade(*words)
-    assert result.exit_code == 0, result.stderr or result.exception
-    return result.stdout
 
 
 @pytest.fixture(scope="module")

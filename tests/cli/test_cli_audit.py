@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import yaml
-from typer.testing import CliRunner
+from typed import colonnade, succeed
 
 import colonnade as co
 from colonnade.attack import make_attack, run_attack
@@ -17,7 +17,6 @@ from colonnade.audit.challenge import read_challenge
 from colonnade.audit.held_out import held_out_of
 from colonnade.audit.result import AuditResult
 from colonnade.audit.source import federation_from, load_trained, own_test_records
-from colonnade.cli import app
 from colonnade.cli.audit import choices
 from colonnade.errors import ConfigError
 
@@ -25,16 +24,6 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "audit"))
 from audit_parts import PARTIES, SETTINGS, table
 
 TASK = {**SETTINGS, "network": {"family": "mlp", "hidden": [8, 8]}}
-
-
-def colonnade(*words):
-    return CliRunner().invoke(app, [str(word) for word in words], env={"COLUMNS": "300"})
-
-
-def succeed(*words):
-    result = colonnade(*words)
-    assert result.exit_code == 0, result.stderr or result.exception
-    return result.stdout
 
 
 def write_study(folder: Path, task=TASK) -> Path:

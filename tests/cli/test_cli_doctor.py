@@ -109,36 +109,32 @@ def test_keys_and_peers_of_a_party_whose_peer_has_not_started(study):
     assert "skew not measured" in found["peers", "clock"]["value"]
 
 
-def test_a_peer_that_waits_for_us_is_reached(study):
-    """The listener is the real one: the doctor's knock must not disturb it."""
+def found_with_clinic(study, keys, peer):
+    """What the doctor finds while the clinic listens with these keys; the listener is the real one."""
     entries = yaml.safe_load((study / "federation.yaml").read_text())["parties"]
     channel = NetworkChannel(
-        "clinic", {"lab": Peer(None, entries["lab"]["fingerprint"])}, run="study", order=["clinic", "lab"],
-        credentials=Credentials.in_folder(study / "clinic"), listen=entries["clinic"]["address"],
+        "clinic", {"lab": peer}, run="study", order=["clinic", "lab"],
+        credentials=Credentials.in_folder(study / keys), listen=entries["clinic"]["address"],
         deadline=Deadline(connect=60, heartbeat=5),
     )  # fmt: skip
     try:
-        code, found = findings(*FILES)
+        return findings(*FILES)
     finally:
         channel.abort("the test is over")
         channel.close()
+
+
+def test_a_peer_that_waits_for_us_is_reached(study):
+    """The doctor's knock must not disturb it."""
+    lab = yaml.safe_load((study / "federation.yaml").read_text())["parties"]["lab"]
+    code, found = found_with_clinic(study, "clinic", Peer(None, lab["fingerprint"]))
     assert code == 0
     assert found["peers", "clinic"]["value"] == "reached, and it is who it should be"
 
 
 def test_a_peer_with_foreign_keys_is_broken(study):
     make_kit(Authority.create(), "clinic", study / "foreign")
-    entries = yaml.safe_load((study / "federation.yaml").read_text())["parties"]
-    channel = NetworkChannel(
-        "clinic", {"lab": Peer()}, run="study", order=["clinic", "lab"],
-        credentials=Credentials.in_folder(study / "foreign"), listen=entries["clinic"]["address"],
-        deadline=Deadline(connect=60, heartbeat=5),
-    )  # fmt: skip
-    try:
-        code, found = findings(*FILES)
-    finally:
-        channel.abort("the test is over")
-        channel.close()
+    code, found = found_with_clinic(study, "foreign", Peer())
     assert (code, found["peers", "clinic"]["state"]) == (3, "broken")
     assert "unknown CA" in found["peers", "clinic"]["value"]
 

@@ -148,3 +148,5 @@ def test_a_look_happens_only_every_so_many_steps():
     held = Weights(WeightSettings(strategy="shapley", every=4), ["a", "b"])
     for step in (1, 2, 3, 5):
         held.look(step, lambda present: pytest.fail("not now"))
+    held.look(8, lambda present: float("a" in present))
+    assert held.current["a"] > held.current["b"]

@@ -2,6 +2,7 @@
 
 import json
 import re
+import shutil
 
 import numpy as np
 import pandas as pd
@@ -97,7 +98,17 @@ def test_causes_stand_left_of_their_effects():
 
 def test_several_studies_are_compared(study, tmp_path):
     page = write_report([study, study / "train"], tmp_path / "both.html").read_text()
-    assert "Side by side" in page and 'id="digits-training"' in page and 'id="train-training"' in page
+    assert "Side by side" in page and "digits: Training" in page and "train: Training" in page
+
+
+def test_studies_of_one_name_are_told_apart(study, tmp_path):
+    """Everybody calls a run 'train': headings and anchors must not mix them up."""
+    other = tmp_path / "train"
+    shutil.copytree(study / "train", other)
+    page = report_page([gather(study / "train"), gather(other)])
+    assert f"{other}: Training" in page and f"{study / 'train'}: Training" in page
+    anchors = re.findall(r'<h2 id="([^"]+)"', page)
+    assert len(anchors) == len(set(anchors)) > 4
 
 
 def test_the_command_writes_the_page(study, tmp_path):

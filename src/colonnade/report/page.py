@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from datetime import UTC, datetime
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-from colonnade.report.blocks import Block, Chart, Section, Sentences, shown
+from colonnade.report.blocks import Chart, Section, shown
 from colonnade.report.chapters import comparison, sections
 from colonnade.report.gather import Study, gather
 from colonnade.report.verdict import sentences
@@ -31,9 +33,10 @@ def report_page(studies: Sequence[Study]) -> str:
     from jinja2 import Environment, FileSystemLoader
 
     several = len(studies) > 1
+    studies = _told_apart(studies)
     chapters = [comparison(studies)] if several else []
-    for study in studies:
-        chapters += [_named(study, section) if several else section for section in sections(study)]
+    for place, study in enumerate(studies, start=1):
+        chapters += [_named(place, study, section) if several else section for section in sections(study)]
     charts = [block for chapter in chapters for block in chapter.blocks if isinstance(block, Chart)]
     environment = Environment(autoescape=True, loader=FileSystemLoader(_HERE), trim_blocks=True, lstrip_blocks=True)
     environment.filters["shown"] = shown
@@ -50,9 +53,15 @@ def report_page(studies: Sequence[Study]) -> str:
     )
 
 
-def _named(study: Study, section: Section) -> Section:
+def _told_apart(studies: Sequence[Study]) -> list[Study]:
+    """Return the studies, under their whole folder where two have the same name."""
+    times = Counter(study.name for study in studies)
+    return [replace(study, name=str(study.folder)) if times[study.name] > 1 else study for study in studies]
+
+
+def _named(place: int, study: Study, section: Section) -> Section:
     """Return a section of one study among several: under its name, with an anchor of its own."""
-    return Section(f"{study.name}-{section.anchor}", f"{study.name}: {section.title}", section.lead, section.blocks)
+    return Section(f"{place}-{section.anchor}", f"{study.name}: {section.title}", section.lead, section.blocks)
 
 
 def _figure(chart: Chart) -> dict[str, Any]:
@@ -68,6 +77,3 @@ def _plotly() -> str:
     from plotly.offline import get_plotlyjs
 
     return str(get_plotlyjs())
-
-
-__all__ = ["Block", "Sentences", "report_page", "write_report"]
