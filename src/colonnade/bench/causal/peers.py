@@ -42,7 +42,7 @@ LONGEST: float = 3600
 """Seconds after which a method is given up."""
 
 Schedule = Literal["short", "full"]
-"""`full`: the packages' own numbers of steps. `short`: fewer for NO-TEARS and nonlinear DAGMA."""
+"""`full`: the packages' own numbers of steps. `short`: fewer for NO-TEARS and nonlinear DAGMA, narrower for GES."""
 
 _REPOSITORY = Path(__file__).resolve().parents[4]
 _ONE_CORE = dict.fromkeys(("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS", "NUMBA_NUM_THREADS"), "1")

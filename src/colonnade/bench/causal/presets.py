@@ -44,6 +44,6 @@ def others(preset: str, progress: Progress) -> list[Method]:
     if preset == "default":
         progress.message(
             "shorter schedules than their own: DAGMA's nonlinear variant 1,500 / 3,000 steps with a learning rate of "
-            ".002, NO-TEARS 20 rounds"
+            ".002, NO-TEARS 20 rounds, GES at most six parents a variable beyond 15 variables"
         )
     return [*(Peer(name, "short" if preset == "default" else "full") for name in PEERS), *baselines]

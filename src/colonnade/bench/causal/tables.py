@@ -42,7 +42,7 @@ def table2(preset: str, progress: Progress, *, folder: Path | None = None, jobs:
     cases = [
         case
         for edges in ((30,) if preset == "smoke" else (30, 45, 60, 75))
-        for case in _synthetic(preset, compared, 15, edges, _entries(_table2(edges)), fresh=_thrifty(preset))
+        for case in _synthetic(preset, compared, 15, edges, _entries(_table2(edges)))
     ]
     methods = [*_both(preset), *compared]
     if preset != "smoke":
@@ -104,16 +104,17 @@ def _synthetic(
     edges: int,
     said: Mapping[str, Published],
     *,
-    fresh: Sequence[Method],
+    fresh: Sequence[Method] = (),
 ) -> Iterator[Case]:
-    """The stored sets as published, then raw, `fresh` ones with these methods of ours, and of unit variance."""
+    """The stored sets as published, then raw, fresh ones where methods of ours are given, and unit variance."""
     seeds, own = SEEDS[preset], _thrifty(preset)
     yield Case("stored", partial(_stored, variables, edges, 3, True), [*_both(preset), *compared], seeds, said)
     if preset == "smoke":
         return
     unit = Design(variables, edges, unit_variance=True)
     yield Case("stored raw", partial(_stored, variables, edges, 3, False), [*own, *compared], seeds)
-    yield Case("fresh", partial(_fresh, Design(variables, edges)), [*fresh, *compared], seeds)
+    if fresh:
+        yield Case("fresh", partial(_fresh, Design(variables, edges)), [*fresh, *compared], seeds)
     yield Case("unit variance", partial(_fresh_raw, unit), [*own, *compared], seeds)
 
 
