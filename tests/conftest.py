@@ -6,6 +6,11 @@ import os
 from pathlib import Path
 
 import pytest
+from hypothesis import HealthCheck, settings
+
+# An example may take its time: other tests run beside it, on the same cores.
+settings.register_profile("unhurried", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("unhurried")
 
 # They hold no doctests, and a second file of one name can't be collected as a module beside the first.
 collect_ignore_glob = ["conftest.py", "*/conftest.py"]

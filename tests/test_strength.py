@@ -33,7 +33,7 @@ def test_a_ready_made_object_is_returned_as_it_is():
 
 def test_an_unknown_parameter_names_the_known_ones():
     """A typing error would leave the protection at its default strength."""
-    expected = r"stone: unknown parameter 'polsh' \(did you mean 'polish'\?; it takes weight, polish\)"
+    expected = r"stone: unknown parameter 'polsh' \(it takes weight, polish; did you mean 'polish'\?\)"
     with pytest.raises(ConfigError, match=expected):
         make(STONES, Stone, "stone", {"weight": 1, "polsh": 2})
 

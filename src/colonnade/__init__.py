@@ -10,10 +10,12 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-# Three rooms share their names with functions: loaded first, they leave the names to the functions below.
+# Three rooms share their names with functions: loaded first, they leave the names to the functions below. They are
+# quick to load, because each loads its own modules when they are asked for.
 import colonnade.align as _align_room  # noqa: F401
 import colonnade.audit as _audit_room  # noqa: F401
 import colonnade.discover as _discover_room  # noqa: F401
+from colonnade import errors  # noqa: F401  (whoever catches one shall not have to import it)
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -83,6 +85,11 @@ def __getattr__(name: str) -> Any:
     if name not in _HOMES:
         raise AttributeError(f"module 'colonnade' has no attribute '{name}'")
     return getattr(import_module(_HOMES[name]), name)
+
+
+def __dir__() -> list[str]:
+    """Name also what is not loaded yet: a prompt shall complete it."""
+    return sorted({*globals(), *__all__})
 
 
 def align(federation: Federation, policy: Policy = "drop") -> Federation:

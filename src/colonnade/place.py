@@ -15,7 +15,7 @@ import pandas as pd
 from colonnade.data.read import read_records, read_table
 from colonnade.data.records import Records
 from colonnade.errors import ConfigError, RunError, nearest
-from colonnade.federation.files import FederationFile, PartyFile, read_federation, read_party
+from colonnade.federation.files import DataSettings, FederationFile, PartyFile, read_federation, read_party
 from colonnade.run import Run
 
 if TYPE_CHECKING:
@@ -27,11 +27,20 @@ DISCOVERY = "discovery"
 
 @dataclass(frozen=True)
 class Place:
-    """A party's, or the coordinator's, two files, read and found to fit each other."""
+    """A party's, or the coordinator's, two files, read and found to fit each other.
+
+    Attributes:
+        federation: what all have agreed on.
+        party: what this one keeps to itself.
+        run_name: what the run is called.
+        federation_path, party_path: where the two files are, for errors.
+    """
 
     federation: FederationFile
     party: PartyFile
     run_name: str
+    federation_path: Path = Path("federation.yaml")
+    party_path: Path = Path("party.yaml")
 
     @classmethod
     def read(cls, federation: Path, party: Path, run_name: str | None = None) -> Self:
@@ -40,7 +49,7 @@ class Place:
         if mine.party not in agreed.everybody:
             remedy = nearest(mine.party, agreed.everybody)
             raise ConfigError(f"'{mine.party}' is no party of the federation", where=f"{party}: party", remedy=remedy)
-        return cls(agreed, mine, run_name or cls.usual_run_name(agreed))
+        return cls(agreed, mine, run_name or cls.usual_run_name(agreed), federation, party)
 
     @classmethod
     def usual_run_name(cls, federation: FederationFile) -> str:
@@ -62,6 +71,13 @@ class Place:
         """The party that leads an alignment: the active one, or the first where there is none."""
         return self.federation.active or next(iter(self.federation.parties))
 
+    @property
+    def data(self) -> DataSettings:
+        """Where this party's records are; an error where its file does not say."""
+        if self.party.data is None:
+            raise ConfigError("is missing", where=f"{self.party_path}: data", remedy="write where your records are")
+        return self.party.data
+
     def secret(self) -> bytes:
         """Return what only this party knows, made on first use and kept beside its runs.
 
@@ -79,7 +95,7 @@ class Place:
 
     def ids(self) -> pd.Index:
         """Read the ids of this party's records."""
-        data = self.party.source
+        data = self.data
         if data.kind == "images":
             return read_records(data.path, data.id_column or "ids").ids
         frame = read_table(data.path, data.id_column)
@@ -122,7 +138,7 @@ class Place:
         mine = self.party.credentials
         if mine is None:
             remedy = "make a kit with 'colonnade keys'"
-            raise ConfigError("is missing", where=f"{self.name}: credentials", remedy=remedy)
+            raise ConfigError("is missing", where=f"{self.party_path}: credentials", remedy=remedy)
         entries = self.federation.everybody
         peers = {name: Peer(entries[name].address, entries[name].fingerprint) for name in order if name != self.name}
         return NetworkChannel(

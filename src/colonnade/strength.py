@@ -27,7 +27,8 @@ def make(registry: Registry[type[T]], base: type[T], chosen: str | T, parameters
     known = [name for name in inspect.signature(entry).parameters if name != "self"]
     for name in parameters:
         if name not in known:
-            remedy = f"{nearest(name, known)}; it takes {', '.join(known)}" if known else "it takes none"
+            takes, near = f"it takes {', '.join(known) or 'none'}", nearest(name, known)
+            remedy = f"{takes}; {near}" if near.endswith("?") else takes
             raise ConfigError(f"unknown parameter '{name}'", where=chosen, remedy=remedy)
     missing = [name for name in _required(entry) if name not in parameters]
     if missing:

@@ -1,5 +1,6 @@
 """If these fail, a result claims more than was measured, or is lost when it is kept."""
 
+import html
 import math
 
 import numpy as np
@@ -132,12 +133,30 @@ def test_the_page_needs_nothing_else_and_trusts_no_name(tmp_path):
     more = [{**one, **keys} for one in rows([0.1, 0.2, 0.3])]
     found = AuditResult.from_rows(more, [], [Pictures(keys, shown, shown)], {"candidates": 20, "notes": ["told"]})
     page = found.to_html(tmp_path / "audit.html").read_text()
-    assert "<script>" not in page
-    assert "&lt;script&gt;" in page
+    assert "<script>alert" not in page
+    assert "&lt;script&gt;alert" in page
     assert "http" not in page
     assert page.count("data:image/png;base64,") == 4
     assert "0.2000 ± 0.2484" in page
-    assert "told" in page
+    assert "told" in page and "candidates 20" in page
+    assert html.escape(found.verdict[0]) in page
+
+
+def test_the_page_is_small_enough_to_send(tmp_path):
+    """A chart would bring four megabytes of library along; what the page shows must be open, not folded away."""
+    page = result(0.1, 0.2, 0.3).to_html(tmp_path / "audit.html")
+    assert page.stat().st_size < 50_000
+    assert 'class="chart"' not in page.read_text() and "<details" not in page.read_text()
+
+
+def test_a_perfect_guess_is_not_shown_as_a_missing_number(tmp_path):
+    page = result(1.0, 1.0, psnr=math.inf).to_html(tmp_path / "audit.html").read_text()
+    assert ">∞</td>" in page
+
+
+def test_a_result_without_rows_has_a_page(tmp_path):
+    page = AuditResult.from_rows([], [], [], {}).to_html(tmp_path / "audit.html").read_text()
+    assert "no attack was scored" in page.lower()
 
 
 def test_every_kind_of_picture_can_be_shown(tmp_path):

@@ -1,8 +1,10 @@
 """`colonnade doctor`: the first thing to type on a new machine, and the first thing to send to whoever helps."""
 
 import json
+import re
 import socket
 from contextlib import ExitStack
+from time import time
 
 import pandas as pd
 import pytest
@@ -11,6 +13,7 @@ from typer.testing import CliRunner
 
 from colonnade.cli import app
 from colonnade.doctor import speeds
+from colonnade.wire import connect
 from colonnade.wire.authority import Authority, make_kit
 from colonnade.wire.deadline import Deadline
 from colonnade.wire.network import NetworkChannel
@@ -106,7 +109,11 @@ def test_keys_and_peers_of_a_party_whose_peer_has_not_started(study):
     assert found["peers", "clinic"]["state"] == "warning"
     assert "nobody listens" in found["peers", "clinic"]["value"]
     assert ("peers", "lab") not in found
-    assert "skew not measured" in found["peers", "clock"]["value"]
+    address = yaml.safe_load((study / "federation.yaml").read_text())["parties"]["clinic"]["address"]
+    assert found["clocks", "clinic"]["value"] == f"not reachable at {address}"
+    assert "nobody is there to ask" in found["clocks", "peers"]["value"]
+    assert "colonnade join" in found["clocks", "peers"]["remedy"]
+    assert "validity" in found["clocks", "here"]["value"]
 
 
 def found_with_clinic(study, keys, peer):
@@ -130,6 +137,25 @@ def test_a_peer_that_waits_for_us_is_reached(study):
     code, found = found_with_clinic(study, "clinic", Peer(None, lab["fingerprint"]))
     assert code == 0
     assert found["peers", "clinic"]["value"] == "reached, and it is who it should be"
+    assert found["clocks", "clinic"]["state"] == "ok"
+    assert ("clocks", "peers") not in found
+
+
+@pytest.mark.parametrize(("ahead", "state"), [(4.0, "ok"), (-6.0, "warning"), (86_400.0, "warning")])
+def test_a_clock_that_is_far_from_ours_is_a_warning(study, monkeypatch, ahead, state):
+    monkeypatch.setattr(connect, "time", lambda: time() + ahead)
+    lab = yaml.safe_load((study / "federation.yaml").read_text())["parties"]["lab"]
+    code, found = found_with_clinic(study, "clinic", Peer(None, lab["fingerprint"]))
+    clock = found["clocks", "clinic"]
+    told, way, doubt = re.fullmatch(r"([\d.,]+) s (ahead|behind) \(± (\d\.\d\d) s\)", clock["value"]).groups()
+    assert abs(float(told.replace(",", "")) - abs(ahead)) <= float(doubt) + 0.01
+    assert way == ("ahead" if ahead > 0 else "behind")
+    assert (code, clock["state"], "certificates" in clock["remedy"]) == (0, state, state == "warning")
+
+
+def test_a_peer_that_does_not_know_us_does_not_tell_the_time(study):
+    _, found = found_with_clinic(study, "clinic", Peer(None, "sha256:" + "0" * 64))
+    assert found["clocks", "clinic"]["value"] == "not known: it tells only those who take part in its run"
 
 
 def test_a_peer_with_foreign_keys_is_broken(study):
@@ -137,6 +163,7 @@ def test_a_peer_with_foreign_keys_is_broken(study):
     code, found = found_with_clinic(study, "foreign", Peer())
     assert (code, found["peers", "clinic"]["state"]) == (3, "broken")
     assert "unknown CA" in found["peers", "clinic"]["value"]
+    assert "not known: unknown CA" in found["clocks", "clinic"]["value"]
 
 
 def test_broken_keys_are_told_and_the_peers_are_still_tried(study):
@@ -144,7 +171,15 @@ def test_broken_keys_are_told_and_the_peers_are_still_tried(study):
     code, found = findings(*FILES)
     assert (code, found["keys", "certificate"]["state"]) == (3, "broken")
     assert ("peers", "clinic") in found
-    assert "validity" not in found["peers", "clock"]["value"]
+    assert "validity" not in found["clocks", "here"]["value"]
+    assert "keys are not in order" in found["clocks", "peers"]["value"]
+
+
+def test_without_keys_nobody_is_asked_for_the_time(study):
+    text = yaml.safe_load((study / "lab.yaml").read_text())
+    (study / "lab.yaml").write_text(yaml.safe_dump({**text, "credentials": None}))
+    _, found = findings(*FILES)
+    assert found["clocks", "peers"]["value"] == "not asked: the party file names no keys"
 
 
 def test_the_partys_own_runs_folder_and_device_are_looked_at(study, monkeypatch):

@@ -86,7 +86,7 @@ def test_a_stated_kind_overrules_the_guess(kind, values, expected):
 @pytest.mark.parametrize(
     ("kind", "values", "message"),
     [
-        ("auto", ["a", None, "b", None], "2 labels are missing at rows 1, 3"),
+        ("auto", ["a", None, "b", None], "there is no label for records 1, 3 "),
         ("auto", ["a", "a"], "same label, 'a'"),
         ("auto", [], "no labels"),
         ("auto", ["a", 1], "values of type mixed"),
@@ -108,7 +108,7 @@ def test_labels_that_fit_no_task_are_refused(kind, values, message):
     [
         (["a", "b"], ["a", "c", "d"], "no training record had: 'c', 'd'"),
         ([0, 1], ["0", "1"], "no training record had: '0', '1'"),
-        ([0, 1], [0, None], "1 labels are missing at row 1"),
+        ([0, 1], [0, None], "there is no label for record 1 "),
         ([0.5, 1.5], ["a", "b"], "must be numbers"),
     ],
 )

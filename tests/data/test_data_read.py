@@ -49,7 +49,7 @@ def test_csv_ids_stay_intact(tmp_path, written, read):
 
 
 def test_an_empty_id_is_a_missing_id(tmp_path):
-    with pytest.raises(DataError, match="1 ids are missing at row 1"):
+    with pytest.raises(DataError, match=r"1 id is missing, at row 1 \(give"):
         read_records(write(tmp_path / "a.csv", "id,x\n1,1\n,2\n3,3\n"), "id")
 
 
@@ -76,7 +76,7 @@ def test_records_from_csv_know_columns_and_label(tmp_path):
         ("a.csv", b"id,x\n1,2\n3,4,5\n", "no table"),
         ("a.csv", b"id,x\n1,\xff\xfe\n", "UTF-8"),
         ("a.csv.gz", b"id,x\n1,2\n", "no table"),
-        ("a.csv.gz", gzip.compress(b"id,x\n1,2\n" * 50)[:-12], "no table"),
+        ("a.csv.gz", gzip.compress(b"id,x\n1,2\n" * 50, mtime=0)[:-12], "no table"),  # no clock in the test's name
         ("a.parquet", b"PAR1 but not really", "no Parquet file"),
         ("a.xlsx", b"PK", r"unknown kind of table \(give .csv"),
     ],

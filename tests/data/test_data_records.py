@@ -77,9 +77,9 @@ def test_take_refuses_the_same_record_twice(frame):
 @pytest.mark.parametrize(
     ("ids", "message"),
     [
-        (["a", None, "b", np.nan], "2 ids are missing at rows 1, 3"),
+        (["a", None, "b", np.nan], "2 ids are missing, at rows 1, 3 "),
         (["a", "b", "a", "b", "c"], "2 ids occur more than once, at rows 0, 1, 2, 3"),
-        ([3] * 9, "1 ids occur more than once, at rows 0, 1, 2, 3, 4 and 4 more"),
+        ([3] * 9, "1 id occurs more than once, at rows 0, 1, 2, 3, 4 and 4 more"),
         (["a", "b", 3], "mixed types: most are text, but not row 2"),
         ([1, 2, "c"], "mixed types: most are integers, but not row 2"),
         ([1, 2, 3.5], "floating|mixed"),

@@ -70,7 +70,7 @@ def test_without_a_validation_part_a_share_of_train_is_taken_by_id():
 @pytest.mark.parametrize(
     ("column", "message"),
     [
-        (["train", "holdout", None], "column 'part': 2 records are in no known part, at rows 1, 2"),
+        (["train", "holdout", None], "column 'part': there is no known part for records 1, 2 "),
         (["test", "test"], "no record is in the train part"),
         ([0, 1], "no known part"),
     ],

@@ -82,6 +82,20 @@ def _plotly(page):
     return max(re.findall(r"<script>(.*?)</script>", page, re.DOTALL), key=len)
 
 
+def test_the_graph_answers_before_the_library_of_the_charts_is_read(page):
+    """That library is most of the page: who waits for it waits a second or two with a slider that does nothing."""
+    assert page.index("function filtered(") < page.index(_plotly(page)) < page.index("Plotly.react(place")
+
+
+def test_numbers_of_attacks_stand_beside_their_intervals(study):
+    tables = {block.title: block for block in blocks(study, "table")}
+    attacks = tables["Attacks and trivial guesses"]
+    assert {"attack", "skill"} <= set(attacks.columns)
+    assert not {"audit", "dataset"} & set(attacks.columns), "with one audit of no name they say nothing"
+    assert not any(name.endswith("_ci") for name in attacks.columns)
+    assert len(attacks.rows) == len(gather(study).audits["audit"].frame)
+
+
 def test_the_page_is_under_eight_megabytes(page):
     assert len(page.encode()) < 8_000_000
 

@@ -18,6 +18,7 @@ from colonnade.federation.task import OptimizerSettings
 from colonnade.learn.optimize import Optimizer, learning_rate, precision
 from colonnade.nets.blocks import BasicBlock, Dense
 from colonnade.nets.decoder import build_decoder
+from colonnade.nets.device import on_device
 from colonnade.nets.shapes import Shape
 from colonnade.nets.weights import initialised
 from colonnade.strength import number
@@ -138,7 +139,7 @@ class Decoder(Attack):
         networks = [build_decoder(upload, record, seed=self.random_seed)]
         if self._recipe.deep:  # never alone: from few pairs under noise the plain one learns more
             networks.append(deep_decoder(upload, record, seed=self.random_seed))
-        return [network.to(self.device) for network in networks]
+        return [on_device(network, self.device) for network in networks]
 
     def _measure_scales(self, uploads: Tensor, records: Tensor) -> None:
         """Remember what centres and scales uploads (each channel or feature) and records."""

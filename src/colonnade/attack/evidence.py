@@ -94,6 +94,6 @@ class Evidence:
         wanted = [name for name in knowledge if name in _THINGS]
         missing = sorted(name for name in wanted if name not in self.held)
         if missing:
-            remedy = "add it to the evidence or choose an attack that needs less"
+            remedy = "bring it along, or choose an attack that needs less"
             raise ConfigError(f"it needs {', '.join(missing)}, which is not there", where=where, remedy=remedy)
         return Evidence(self.input_shape, {name: self.held[name] for name in wanted})

@@ -13,6 +13,7 @@ from colonnade.attack.evidence import Knowledge
 from colonnade.attack.registry import ATTACKS
 from colonnade.attack.shadow import Shadowing, step_down
 from colonnade.nets.adversarial import build_critic, build_pilot
+from colonnade.nets.device import on_device
 from colonnade.nets.shapes import Shape
 
 
@@ -101,9 +102,13 @@ class Fsha(Shadowing):
 
     def set_up(self) -> None:
         """Build the critics and the optimisers."""
-        self.critics = nn.ModuleList(
-            build_critic(shape, width=self.critic_width, seed=self.new_seed()) for shape in self.upload_layout.shapes
-        ).to(self.device)
+        self.critics = on_device(
+            nn.ModuleList(
+                build_critic(shape, width=self.critic_width, seed=self.new_seed())
+                for shape in self.upload_layout.shapes
+            ),
+            self.device,
+        )
         # Without momentum, as is usual under a gradient penalty: with it the critic's slope ran away.
         self._spot = torch.optim.Adam(self.critics.parameters(), self.learning_rate, betas=(0.0, 0.9), fused=True)
         learners = [*self.shadows.parameters(), *self.decoder.parameters()]

@@ -15,6 +15,7 @@ from colonnade.attack.shadow import Shadowing, step_down
 from colonnade.errors import ConfigError
 from colonnade.nets.adversarial import build_conditional, build_conditional_discriminator, with_class
 from colonnade.nets.decoder import build_decoder
+from colonnade.nets.device import on_device
 from colonnade.nets.shapes import Shape
 from colonnade.strength import number
 
@@ -90,10 +91,15 @@ class Sdar(Shadowing):
 
     def set_up(self) -> None:
         """Build the discriminators and the optimisers."""
-        self.discriminators = nn.ModuleList(
-            build_conditional_discriminator(shape, self.outputs, width=self.discriminator_width, seed=self.new_seed())
-            for shape in self.upload_layout.shapes
-        ).to(self.device)
+        self.discriminators = on_device(
+            nn.ModuleList(
+                build_conditional_discriminator(
+                    shape, self.outputs, width=self.discriminator_width, seed=self.new_seed()
+                )
+                for shape in self.upload_layout.shapes
+            ),
+            self.device,
+        )
         self._simulate = self.adam(self.shadows.parameters(), self.learning_rate)
         self._spot = self.adam(self.discriminators.parameters(), self.learning_rate * self.fooling)
         self._reproduce = self.adam(self.decoder.parameters(), self.learning_rate / 2)

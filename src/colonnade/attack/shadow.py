@@ -20,6 +20,7 @@ from colonnade.errors import ConfigError, DataError, nearest
 from colonnade.learn.optimize import precision
 from colonnade.nets.adversarial import Pilot
 from colonnade.nets.decoder import build_decoder
+from colonnade.nets.device import on_device
 from colonnade.nets.shapes import Shape
 from colonnade.strength import number
 
@@ -120,12 +121,10 @@ class Shadowing(Insider):
         self.upload_layout = SideBySide([shapes[victim] for victim in self.victims])
         self.record_layout = SideBySide([self.evidence[victim].input_shape for victim in self.victims])
         self._take_auxiliary()
-        self.shadows = nn.ModuleList(
-            self.make_shadow(victim, shapes[victim], self.new_seed()) for victim in self.victims
-        ).to(self.device)
-        self.decoder = self.make_decoder(self.upload_layout.shape, self.record_layout.shape, self.new_seed()).to(
-            self.device
-        )
+        shadows = [self.make_shadow(victim, shapes[victim], self.new_seed()) for victim in self.victims]
+        self.shadows = on_device(nn.ModuleList(shadows), self.device)
+        decoder = self.make_decoder(self.upload_layout.shape, self.record_layout.shape, self.new_seed())
+        self.decoder = on_device(decoder, self.device)
         self._calibrated = False
         self.set_up()
 

@@ -15,6 +15,7 @@ from colonnade.attack.base import Attack, Strength
 from colonnade.attack.evidence import Evidence, Knowledge
 from colonnade.attack.registry import ATTACKS
 from colonnade.errors import ConfigError, DataError, nearest
+from colonnade.nets.device import on_device
 from colonnade.strength import number
 
 SMOOTHNESS, SIZE = 0.1, 1.0
@@ -92,7 +93,7 @@ class UnSplit(Attack):
     def fit(self, evidence: Evidence) -> None:
         """Make an untrained clone of the bottom model."""
         seed = int(torch.randint(2**62, (), generator=self.generator))
-        self.clone = by_batch_alone(evidence.bottom_factory(seed)).to(self.device).train()
+        self.clone = on_device(by_batch_alone(evidence.bottom_factory(seed)), self.device).train()
         self._operator: Callable[[Tensor], Tensor] | None = evidence.defense_operator if self.adaptive else None
         self._input_shape = evidence.input_shape
 

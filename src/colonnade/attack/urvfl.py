@@ -13,6 +13,7 @@ from colonnade.attack.evidence import Knowledge
 from colonnade.attack.registry import ATTACKS
 from colonnade.attack.shadow import Shadowing, step_down
 from colonnade.nets.adversarial import build_class_discriminator
+from colonnade.nets.device import on_device
 
 
 @ATTACKS.register("urvfl")
@@ -83,9 +84,13 @@ class Urvfl(Shadowing):
 
     def set_up(self) -> None:
         """Build the discriminators; unless `sync`, teach shadows and decoder and freeze them."""
-        self.discriminators = nn.ModuleList(
-            build_class_discriminator(shape, self.outputs, seed=self.new_seed()) for shape in self.upload_layout.shapes
-        ).to(self.device)
+        self.discriminators = on_device(
+            nn.ModuleList(
+                build_class_discriminator(shape, self.outputs, seed=self.new_seed())
+                for shape in self.upload_layout.shapes
+            ),
+            self.device,
+        )
         self._spot = self.adam(self.discriminators.parameters(), self.learning_rate)
         learners = nn.ModuleList([self.shadows, self.decoder])
         self._reproduce = self.adam(learners.parameters(), self.learning_rate)

@@ -99,7 +99,7 @@ def _secrets_of(held: HeldOut, given: Secrets | None) -> dict[str, pd.DataFrame]
     named = {party: records.secrets for party, records in held.records.items()} if given is None else given
     found = {party: frame for party, frame in named.items() if frame is not None and len(frame.columns)}
     if not found:
-        remedy = "name sensitive columns of a passive party, or give secrets="
+        remedy = "name sensitive columns of a passive party"
         raise ConfigError("no audited party has a secret", where="secrets", remedy=remedy)
     for party, frame in found.items():
         if not frame.index.is_unique or not held.records[party].ids.isin(frame.index).any():

@@ -81,7 +81,7 @@ def before_training(party: str, bottom: BottomPart, auxiliary: HeldOut, *, seed:
 
 def prepared(bottom: BottomPart, records: Records) -> Tensor:
     """Return records as the bottom model reads them."""
-    return torch.from_numpy(bottom.preparation.transform(records))
+    return bottom.features(records)
 
 
 def bottom_factory(bottom: BottomPart) -> Callable[[int], nn.Module]:

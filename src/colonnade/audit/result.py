@@ -92,10 +92,10 @@ class AuditResult:
 
     def to_html(self, path: Path | str) -> Path:
         """Write one page that needs nothing else, with every number and every picture."""
-        from colonnade.audit.page import page
+        from colonnade.report.page import audit_page
 
         target = Path(path)
-        write_atomically(target, page(self).encode())
+        write_atomically(target, audit_page(self).encode())
         return target
 
     def save(self, folder: Path | str) -> Path:

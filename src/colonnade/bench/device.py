@@ -24,7 +24,7 @@ def cores() -> int:
 
 
 def describe_device() -> dict[str, Any]:
-    """Return processor, cores, the limit on threads, memory, system, and the accelerator where a bench used torch."""
+    """Return processor, cores, the limit on threads, memory, system, and the accelerator, if there is one."""
     return {
         "processor": _processor(),
         "cores": cores(),
@@ -70,5 +70,6 @@ def _processor() -> str:
 
 
 def _accelerator() -> str | None:
-    torch = sys.modules.get("torch")  # a bench that did not use it does not pay for its import
-    return torch.cuda.get_device_name() if torch is not None and torch.cuda.is_available() else None
+    import torch  # here, because it takes a second: other processes may have done the bench's work
+
+    return torch.cuda.get_device_name() if torch.cuda.is_available() else None

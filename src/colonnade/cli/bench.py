@@ -9,6 +9,7 @@ from typing import Annotated
 import typer
 
 _EXAMPLE = "Example: [bold]colonnade bench run secure-matmul --preset smoke --out results/secure-matmul[/bold]"
+_LIST = "Example: [bold]colonnade bench list[/bold]"
 
 bench = typer.Typer(
     help="Regenerate a published table or figure, next to what it has to be compared with.",
@@ -22,7 +23,7 @@ def register(app: typer.Typer) -> None:
     app.add_typer(bench, name="bench", epilog=_EXAMPLE)
 
 
-@bench.command("list")
+@bench.command("list", epilog=_LIST)
 def list_benches(
     as_json: Annotated[bool, typer.Option("--json", help="Print a JSON list.")] = False,
 ) -> None:

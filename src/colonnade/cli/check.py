@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 if TYPE_CHECKING:
+    from colonnade.federation.check import Inspection
     from colonnade.federation.problems import Problem
 
 _EXAMPLE = "Example: [bold]colonnade check federation.yaml --party clinic.yaml[/bold]"
@@ -42,7 +44,10 @@ def check_everything(federation: Path, party: Path | None, *, network: bool) -> 
     from colonnade.cli.inspections import inspect_credentials, inspect_defense, inspect_discovery, inspect_peers
     from colonnade.federation.check import check as check_files
 
-    inspections = [inspect_defense, inspect_discovery, inspect_credentials, *([inspect_peers] if network else [])]
+    discovery = partial(inspect_discovery, federation_path=federation)
+    inspections: list[Inspection] = [inspect_defense, discovery, inspect_credentials]
+    if network:
+        inspections.append(inspect_peers)
     return check_files(federation, party, inspections)
 
 

@@ -19,7 +19,6 @@ _EXAMPLE = (
     "[bold]colonnade doctor --party clinic.yaml --federation federation.yaml[/bold]"
 )
 _STYLES = {"ok": "green", "hint": "dim", "warning": "yellow", "broken": "bold red"}
-_NO_TIME = "not measured, because parties never tell each other the time"
 
 
 def register(app: typer.Typer) -> None:
@@ -32,7 +31,7 @@ def doctor(
     federation: Annotated[Path | None, typer.Option(help="The federation file; together with --party.")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print a JSON list.")] = False,
 ) -> None:
-    """Tell whether Colonnade can work here: packages, machine, speeds, extras, keys, peers. Exit code 3 if it can't."""
+    """Tell whether Colonnade works here: packages, machine, speeds, extras, keys, peers, clocks. Exit code 3 if not."""
     from colonnade.errors import ConfigError
 
     if (party is None) != (federation is None):
@@ -69,6 +68,7 @@ def examine(federation: Path | None = None, party: Path | None = None) -> Iterat
 
 def _keys_and_peers(place: Place, path: Path) -> Iterator[Finding]:
     from colonnade.cli.inspections import inspect_peers
+    from colonnade.doctor.clock import examine_clocks
     from colonnade.doctor.finding import Finding
     from colonnade.doctor.keys import examine_keys
 
@@ -86,7 +86,8 @@ def _keys_and_peers(place: Place, path: Path) -> Iterator[Finding]:
             state: State = "warning" if problem.severity == "note" else "broken"
             yield Finding("peers", name, problem.what, state=state, remedy=problem.remedy)
     fits = "; within the validity of this party's certificate" if in_order else ""
-    yield Finding("peers", "clock", f"{datetime.now(UTC):%Y-%m-%d %H:%M:%S} UTC{fits}; skew {_NO_TIME}")
+    yield Finding("clocks", "here", f"{datetime.now(UTC):%Y-%m-%d %H:%M:%S} UTC{fits}")
+    yield from examine_clocks(place)
 
 
 def _print(findings: list[Finding]) -> None:

@@ -22,13 +22,12 @@ def inspect_defense(federation: FederationFile, party: PartyFile, path: Path) ->
     """Check that the defense exists, takes this strength and needs nothing that the party lacks."""
     if party.defense.name == "none" and not party.defense.strength:
         return []
-    from colonnade.defend import make_defense
+    from colonnade.learn.join import defense_of
 
     try:
-        defense = make_defense(party.defense.name, **party.defense.strength)
+        defense = defense_of(party, path)
     except ConfigError as error:
-        field = (error.where or "defense").replace(party.defense.name, "defense", 1)
-        return [Problem(error.what, path, field, error.remedy or "")]
+        return [Problem(error.what, path, (error.where or "").removeprefix(f"{path}: "), error.remedy or "")]
     if defense.needs_labels and party.party != federation.active and federation.task.labels == "server":
         what = f"'{party.defense.name}' needs labels, which a passive party does not have"
         return [Problem(what, path, "defense.name", "choose another defense")]
@@ -37,7 +36,9 @@ def inspect_defense(federation: FederationFile, party: PartyFile, path: Path) ->
     return []
 
 
-def inspect_discovery(federation: FederationFile, party: PartyFile, path: Path) -> Iterable[Problem]:
+def inspect_discovery(
+    federation: FederationFile, party: PartyFile, path: Path, federation_path: Path = Path("federation.yaml")
+) -> Iterable[Problem]:
     """Check that the columns can be variables, and that what the party knows about them can be true."""
     if not federation.discovers or party.party not in federation.parties or party.data is None:
         return []
@@ -45,7 +46,7 @@ def inspect_discovery(federation: FederationFile, party: PartyFile, path: Path) 
         return []  # told already, as is all that is wrong with ids and values
     from colonnade.discover.join import DiscoveryPlace
 
-    place = DiscoveryPlace(federation, party, "check")
+    place = DiscoveryPlace(federation, party, "check", federation_path, path)
     try:
         table = place.table()
     except DataError as error:
@@ -54,14 +55,15 @@ def inspect_discovery(federation: FederationFile, party: PartyFile, path: Path) 
         return [Problem(f"discovery: {error.what}", path, "data.kind", error.remedy or "")]
     problems = []
     try:
-        place.columns(table)
+        place.check_columns(table)
     except (ConfigError, DataError) as error:
         field = "kinds" if isinstance(error, ConfigError) else "data.columns"
         problems.append(Problem(f"discovery: {error.what}", path, field, error.remedy or ""))
     try:
         place.check_knowledge([str(name) for name in table.columns])
     except ConfigError as error:
-        problems.append(Problem(f"discovery: {error.what}", path, "knowledge", error.remedy or ""))
+        file, _, field = (error.where or "").rpartition(": ")
+        problems.append(Problem(f"discovery: {error.what}", Path(file), field, error.remedy or ""))
     return problems
 
 

@@ -10,7 +10,7 @@ import typer
 
 _EXAMPLE = (
     "Example: [bold]colonnade train federation.yaml --party clinic.yaml --party lab.yaml --out model[/bold]; "
-    "between hosts, every party runs [bold]colonnade join[/bold] instead"
+    "between hosts, every party runs 'colonnade join' instead"
 )
 
 

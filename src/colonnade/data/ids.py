@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import numpy.typing as npt
 import pandas as pd
@@ -16,25 +18,33 @@ def check_ids(ids: pd.Index, where: str) -> pd.Index:
     index: pd.Index = pd.Index(ids)
     missing = np.flatnonzero(index.isna())
     if missing.size:
-        raise DataError(f"{missing.size} ids are missing at {row_numbers(missing)}", where=where)
+        what = "1 id is" if missing.size == 1 else f"{missing.size} ids are"
+        remedy = "give each record an id, or drop the row"
+        raise DataError(f"{what} missing, at {row_numbers(missing)}", where=where, remedy=remedy)
     index = _of_one_type(index, where)
     if not index.is_unique:
         twice = index.duplicated(keep=False)
         count, rows = index[twice].nunique(), np.flatnonzero(twice)
-        raise DataError(
-            f"{count} ids occur more than once, at {row_numbers(rows)}",
-            where=where,
-            remedy="keep one row for each id",
-        )
+        what = "1 id occurs" if count == 1 else f"{count} ids occur"
+        remedy = "keep one row for each id"
+        raise DataError(f"{what} more than once, at {row_numbers(rows)}", where=where, remedy=remedy)
     unnamed: pd.Index = index.rename(None)
     return unnamed
 
 
-def row_numbers(rows: npt.NDArray[np.intp], shown: int = 5) -> str:
-    """Say which rows are meant, counted from 0 without the header: `rows 3, 7, 9 and 12 more`."""
-    first = ", ".join(str(row) for row in rows[:shown])
-    more = f" and {rows.size - shown} more" if rows.size > shown else ""
-    return f"{'row' if rows.size == 1 else 'rows'} {first}{more}"
+def row_numbers(rows: npt.NDArray[np.intp]) -> str:
+    """Say which rows are meant, counted from 0 without the header: `rows 3, 7, 9, 12, 20 and 12 more`."""
+    return f"row{'' if rows.size == 1 else 's'} {_some(rows.tolist())}"
+
+
+def record_names(ids: pd.Index) -> str:
+    """Say which records are meant, by their ids: `record p0007`; never to be told to another party."""
+    return f"record{'' if ids.size == 1 else 's'} {_some(ids.tolist())}"
+
+
+def _some(values: list[Any], shown: int = 5) -> str:
+    more = f" and {len(values) - shown} more" if len(values) > shown else ""
+    return ", ".join(map(str, values[:shown])) + more
 
 
 def _of_one_type(index: pd.Index, where: str) -> pd.Index:

@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from colonnade.data.ids import row_numbers
+from colonnade.data.ids import record_names
 from colonnade.data.kinds import is_numeric, numeric_values
 from colonnade.data.statistics import LabelStatistics
 from colonnade.errors import ConfigError, DataError
@@ -46,7 +46,7 @@ class LabelPreparation:
 
     def fit(self, label: pd.Series) -> LabelPreparation:
         """Learn the classes, or the scale of the target, from training records; returns itself."""
-        _check_present(label)
+        check_labels(label)
         if not len(label):
             raise DataError("there are no labels to learn from", where=_WHERE)
         kind = _decide(label) if self._asked == "auto" else self._asked
@@ -59,14 +59,18 @@ class LabelPreparation:
                 f"all training records have the same label, {classes[0]!r}", where=_WHERE, remedy="check the column"
             )
         if self._asked == "binary" and len(classes) > 2:
-            raise DataError(f"a binary task has 2 classes, the label has {len(classes)}", where=_WHERE)
+            what, remedy = (
+                f"a binary task has 2 classes, the label has {len(classes)}",
+                "make the task's kind multiclass",
+            )
+            raise DataError(what, where=_WHERE, remedy=remedy)
         found: Literal["binary", "multiclass"] = "binary" if len(classes) == 2 else "multiclass"
         self._statistics = LabelStatistics(kind="multiclass" if self._asked == "multiclass" else found, classes=classes)
         return self
 
     def transform(self, label: pd.Series) -> npt.NDArray[np.int64] | npt.NDArray[np.float32]:
         """Return class numbers (int64) or standardised targets (float32)."""
-        _check_present(label)
+        check_labels(label)
         if self.kind == "regression":
             scaled = (_numbers(label) - self.statistics.mean) / self.statistics.scale
             return scaled.astype(np.float32)
@@ -134,14 +138,12 @@ class LabelPreparation:
         return f"LabelPreparation: {self.kind}" + (f" with {len(self.classes)} classes: {shown}" if shown else "")
 
 
-def _check_present(label: pd.Series) -> None:
-    missing = np.flatnonzero(label.isna().to_numpy())
+def check_labels(label: pd.Series, where: str = _WHERE) -> None:
+    """Raise DataError where a record has no label; the index holds the ids, which the error names."""
+    missing = label.index[label.isna().to_numpy()]
     if missing.size:
-        raise DataError(
-            f"{missing.size} labels are missing at {row_numbers(missing)}",
-            where=_WHERE,
-            remedy="leave records without a label out",
-        )
+        what = f"there is no label for {record_names(missing)}"
+        raise DataError(what, where=where, remedy="leave records without a label out")
 
 
 def _decide(label: pd.Series) -> Literal["classes", "regression"]:

@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from colonnade.data.records import Records
+from colonnade.data.records import Records, check_channels
 from colonnade.data.split import id_shares
 from colonnade.errors import ConfigError, DataError, nearest
 
@@ -64,6 +64,7 @@ def by_strip(
         raise DataError(
             f"images have shape {images.shape}", where="images", remedy="give (records, channels, height, width)"
         )
+    check_channels(images, "images")
     _check_parties(parties)
     width = images.shape[3] // len(parties)
     if width == 0:
@@ -144,7 +145,7 @@ def _column_problems(
             problems.append(f"columns of party '{party}' must be a list, not the text '{columns}'")
             continue
         if not columns and (label is None or label[0] != party):
-            problems.append(f"party '{party}' has neither columns nor the label")
+            problems.append(f"party '{party}' has neither columns nor the label (give it columns, or leave it out)")
         for column in columns:
             if column not in known:
                 problems.append(f"party '{party}' has unknown column '{column}' ({nearest(column, known)})")

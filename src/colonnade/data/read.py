@@ -30,7 +30,7 @@ def read_table(path: str | Path, id_column: str | None = None) -> pd.DataFrame:
     file = Path(path)
     if not file.is_file():
         what = "this is a folder, not a file" if file.is_dir() else "there is no such file"
-        raise DataError(what, where=str(file), remedy="check the path; it is relative to the working folder")
+        raise DataError(what, where=str(file), remedy="check the path; in a party file it is relative to that file")
     name = file.name.lower()
     if name.endswith((".csv", ".csv.gz")):
         frame = _read_csv(file, id_column)
@@ -39,7 +39,7 @@ def read_table(path: str | Path, id_column: str | None = None) -> pd.DataFrame:
     else:
         raise DataError("unknown kind of table", where=str(file), remedy="give .csv, .csv.gz or .parquet")
     if not len(frame):
-        raise DataError("the table has no records", where=str(file))
+        raise DataError("the table has no records", where=str(file), remedy="export it again, with records")
     return frame
 
 
@@ -107,7 +107,7 @@ def _read_csv(file: Path, id_column: str | None) -> pd.DataFrame:
     except UnicodeDecodeError:
         raise DataError("this is no UTF-8 text", where=str(file), remedy="save it as UTF-8") from None
     except pd.errors.EmptyDataError:
-        raise DataError("the file is empty", where=str(file)) from None
+        raise DataError("the file is empty", where=str(file), remedy="export it again") from None
     except (pd.errors.ParserError, pd.errors.ParserWarning, ValueError, OSError, EOFError) as error:
         raise DataError(f"this is no table: {_first_line(error)}", where=str(file)) from None
     return frame

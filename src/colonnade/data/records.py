@@ -19,6 +19,8 @@ __all__ = ["Records", "check_ids"]
 Rows = TypeVar("Rows", pd.DataFrame, pd.Series)
 
 _SHOWN_COLUMNS = 12
+_NAMED_COLUMNS = 3
+"""So many unknown columns are named in an error; a party's table may lack them all."""
 _FEW_CHANNELS = (1, 3)
 
 
@@ -79,7 +81,7 @@ class Records:
         """
         _check_names(frame, id_column, columns, label, secrets=secrets, where=where)
         if not len(frame):
-            raise DataError("there are no records", where=where)
+            raise DataError("there are no records", where=where, remedy="give at least one")
         ids = check_ids(frame.index if id_column is None else pd.Index(frame[id_column]), where)
         aside = {id_column, label, *secrets}
         wanted = list(columns) if columns is not None else [name for name in frame.columns if name not in aside]
@@ -154,6 +156,28 @@ def _indexed(part: Rows | None, ids: pd.Index, what: str) -> Rows | None:
     return part.set_axis(ids, axis=0)
 
 
+def check_channels(images: npt.NDArray[np.generic], where: str) -> None:
+    """Raise DataError if images seem to be (records, height, width, channels)."""
+    if images.shape[-1] in _FEW_CHANNELS and images.shape[1] not in _FEW_CHANNELS:
+        what = f"images of shape {images.shape} seem to have their channels last"
+        raise DataError(what, where=where, remedy="give images.transpose(0, 3, 1, 2)")
+
+
+def first_missing(names: Sequence[str], known: Sequence[str]) -> str:
+    """Say which columns are not among the known ones: the first few, and how many more.
+
+    >>> first_missing(["age", "bmj", "town", "x", "y"], ["bmi", "sex"])
+    "'age'; 'bmj' (did you mean 'bmi'?); 'town'; and 2 more"
+    """
+    named = []
+    for name in names[:_NAMED_COLUMNS]:
+        near = nearest(name, known)
+        # All known names are told once, not behind each of several.
+        named.append(f"'{name}' ({near})" if near.endswith("?") or len(names) == 1 else f"'{name}'")
+    more = len(names) - len(named)
+    return "; ".join([*named, f"and {more} more"] if more else named)
+
+
 def _checked_images(images: npt.NDArray[np.generic], count: int) -> npt.NDArray[np.generic]:
     if images.ndim != 4 or len(images) != count or 0 in images.shape[1:]:
         raise DataError(
@@ -161,12 +185,7 @@ def _checked_images(images: npt.NDArray[np.generic], count: int) -> npt.NDArray[
             where="records",
             remedy="give (records, channels, height, width)",
         )
-    if images.shape[-1] in _FEW_CHANNELS and images.shape[1] not in _FEW_CHANNELS:
-        raise DataError(
-            f"images of shape {images.shape} seem to have their channels last",
-            where="records",
-            remedy="give images.transpose(0, 3, 1, 2)",
-        )
+    check_channels(images, "records")
     if images.dtype == np.uint8:
         return images
     if images.dtype != np.float32:
@@ -197,18 +216,19 @@ def _check_names(
         twice = sorted(set(frame.columns[frame.columns.duplicated()]))
         raise DataError(f"column names occur twice: {', '.join(twice)}", where=where, remedy="rename one of each")
     asked = [*(columns or []), *secrets, *(name for name in (id_column, label) if name is not None)]
-    unknown = [f"'{name}' ({nearest(name, known)})" for name in dict.fromkeys(asked) if name not in frame.columns]
+    unknown = [name for name in dict.fromkeys(asked) if name not in frame.columns]
     if unknown:
-        raise DataError(f"no such column: {'; '.join(unknown)}", where=where)
+        raise DataError(f"no such column: {first_missing(unknown, known)}", where=where)
     for role, name in (("label", label), ("id", id_column)):
         for listed, among in ((columns or [], "features"), (secrets, "secrets")):
             if name is not None and name in listed:
-                raise DataError(f"the {role} column '{name}' is also listed among the {among}", where=where)
+                what = f"the {role} column '{name}' is also listed among the {among}"
+                raise DataError(what, where=where, remedy="take it out of that list")
     if label is not None and label == id_column:
         raise DataError(f"column '{label}' cannot be both id and label", where=where)
     if columns is not None and len(set(columns)) < len(columns):
         twice = sorted({name for name in columns if list(columns).count(name) > 1})
-        raise DataError(f"columns are listed twice: {', '.join(twice)}", where=where)
+        raise DataError(f"columns are listed twice: {', '.join(twice)}", where=where, remedy="list each once")
 
 
 def _check_values(table: pd.DataFrame, where: str, for_training: bool) -> None:

@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from colonnade.data.ids import row_numbers
+from colonnade.data.ids import record_names
 from colonnade.errors import ConfigError, DataError
 
 TRAIN, VALIDATION, TEST = 0, 1, 2
@@ -32,7 +32,12 @@ def assign_split(ids: pd.Index, train: float, validation: float, test: float, se
 
 
 def split_from_column(
-    column: pd.Series, *, validation: float = 0.1, seed: int = 0, ids: pd.Index | None = None
+    column: pd.Series,
+    *,
+    validation: float = 0.1,
+    seed: int = 0,
+    ids: pd.Index | None = None,
+    where: str | None = None,
 ) -> npt.NDArray[np.uint8]:
     """Read the parts from a column that says train, validation (or valid, val) or test, in any case.
 
@@ -41,21 +46,21 @@ def split_from_column(
         validation: the share of train taken for validation, by id, when the column has no validation part.
         seed: keys the choice of that share.
         ids: the records' ids; None takes the column's index.
+        where: the file named in errors.
     """
+    named = column.index if ids is None else ids
+    where = f"column '{column.name}'" if where is None else f"{where}: column '{column.name}'"
     words = column.astype("string").str.strip().str.lower()
     parts = words.map(_PARTS)
-    unknown = np.flatnonzero(parts.isna().to_numpy())
+    unknown = named[parts.isna().to_numpy()]
     if unknown.size:
-        raise DataError(
-            f"{unknown.size} records are in no known part, at {row_numbers(unknown)}",
-            where=f"column '{column.name}'",
-            remedy="write train, validation or test",
-        )
+        what = f"there is no known part for {record_names(unknown)}"
+        raise DataError(what, where=where, remedy="write train, validation or test")
     split: npt.NDArray[np.uint8] = np.asarray(parts, dtype=np.uint8)
     if not (split == TRAIN).any():
-        raise DataError("no record is in the train part", where=f"column '{column.name}'")
+        raise DataError("no record is in the train part", where=where)
     if validation > 0 and not (split == VALIDATION).any():
-        moved = id_shares(column.index if ids is None else ids, seed, "validation") < validation
+        moved = id_shares(named, seed, "validation") < validation
         split[(split == TRAIN) & moved] = VALIDATION
     return split
 

@@ -10,9 +10,9 @@ import numpy.typing as npt
 import pandas as pd
 
 from colonnade.data.kinds import Kind, category_values, column_kind, is_numeric, numeric_values
-from colonnade.data.records import Records
+from colonnade.data.records import Records, first_missing
 from colonnade.data.statistics import CategoryColumn, NumericColumn, TableStatistics
-from colonnade.errors import DataError, nearest
+from colonnade.errors import DataError
 
 MIN_SHARE = 0.0005
 """A category rarer than this among the training records shares one output with the other rare ones."""
@@ -142,9 +142,10 @@ class TablePreparation:
 
     def _table(self, records: Records) -> pd.DataFrame:
         known = records.columns
-        missing = [f"'{name}' ({nearest(name, known)})" for name in self.columns if name not in known]
+        missing = [name for name in self.columns if name not in known]
         if missing or records.table is None:
-            raise DataError(f"columns are missing that the model was trained with: {'; '.join(missing)}", where=_WHERE)
+            what = f"columns are missing that the model was trained with: {first_missing(missing, known)}"
+            raise DataError(what, where=_WHERE)
         return records.table
 
     def _values(self, table: pd.DataFrame, name: str) -> npt.NDArray[np.float64]:
@@ -254,4 +255,5 @@ def _are_whole(values: pd.Series) -> bool:
 
 
 def _changed(name: str, before: Kind, now: Kind) -> DataError:
-    return DataError(f"column '{name}' held {_NAMES[before]} at training and holds {_NAMES[now]} now", where=_WHERE)
+    what = f"column '{name}' held {_NAMES[before]} at training and holds {_NAMES[now]} now"
+    return DataError(what, where=_WHERE, remedy=f"make it {_NAMES[before]} again")

@@ -40,6 +40,8 @@ class Defense:
     """What a passive party may not have, a defense may not need."""
     needs_secrets: ClassVar[bool] = False
     """Whether it hides sensitive columns, which the party must then name."""
+    files: ClassVar[tuple[str, ...]] = ()
+    """The arguments that may name a file; in a party file it is relative to the folder of that file."""
     knob: ClassVar[str | None] = None
     """The argument that sets its strength, the one that a table varies."""
     published_strengths: ClassVar[tuple[float, ...]] = ()

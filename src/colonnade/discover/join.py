@@ -58,7 +58,7 @@ class DiscoveryPlace(Place):
         file = self.federation
         if file.coordinator is None:
             remedy = "name somebody who holds no data; in one process, with all parties' files, none is needed"
-            raise ConfigError("is missing", where="federation.yaml: coordinator", remedy=remedy)
+            raise ConfigError("is missing", where=f"{self.federation_path}: coordinator", remedy=remedy)
         parties = tuple(file.parties)
         return DiscoveryAgreement(
             self.run_name, parties, file.coordinator.name, file.discovery, file.seed, file.knowledge
@@ -66,10 +66,10 @@ class DiscoveryPlace(Place):
 
     def table(self) -> pd.DataFrame:
         """Read this party's columns, by id; the label, if it holds one, is a column like any other."""
-        data, file = self.party.source, self.federation
+        data, file = self.data, self.federation
         if data.kind == "images":
             remedy = "discovery needs tables: give it columns"
-            raise DataError("holds images", where=f"{self.name}: data.kind", remedy=remedy)
+            raise DataError("holds images", where=f"{self.party_path}: data.kind", remedy=remedy)
         frame = read_table(data.path, data.id_column)
         columns = None if data.columns is None else list(data.columns)
         if self.name == file.active:
@@ -85,15 +85,27 @@ class DiscoveryPlace(Place):
         settings = self.federation.discovery
         return prepare_columns(table, self.party.kinds, settings.missing, settings.standardise, where=self.name)
 
+    def check_columns(self, table: pd.DataFrame) -> None:
+        """Raise at the first thing that is wrong with a table, and name the file: nobody else is told yet."""
+        try:
+            self.columns(table)
+        except ConfigError as error:
+            raise ConfigError(error.what, where=f"{self.party_path}: kinds", remedy=error.remedy) from error
+        except DataError as error:
+            # The remedy speaks to people who call `discover`; those who write files set it there.
+            remedy = (error.remedy or "").replace("missing='impute'", "discovery.missing to impute")
+            raise DataError(error.what, where=str(self.data.path), remedy=remedy) from error
+
     def check_knowledge(self, own: Sequence[str]) -> None:
         """Raise if what this party knows is not about its own variables, or contradicts itself or what all know."""
-        mine, where = self.party.knowledge, f"{self.name}: knowledge"
-        own_only(mine, own, where=where)
-        stated = [self.federation.knowledge, mine]
-        try:
-            combine(stated, sorted({*own, *(name for known in stated for name in _names(known))}))
-        except ConfigError as error:
-            raise ConfigError(error.what, where=where, remedy=error.remedy) from error
+        public, mine = self.federation.knowledge, self.party.knowledge
+        own_only(mine, own, where=f"{self.party_path}: knowledge")
+        variables = sorted({*own, *_names(public), *_names(mine)})
+        for file, stated in ((self.federation_path, [public]), (self.party_path, [public, mine])):
+            try:
+                combine(stated, variables)
+            except ConfigError as error:
+                raise ConfigError(error.what, where=f"{file}: knowledge", remedy=error.remedy) from error
 
     def connect(self, wait: float) -> NetworkChannel:
         """Open the channel to everybody, who may take `wait` seconds to appear."""
@@ -118,7 +130,7 @@ def _join_as_coordinator(place: DiscoveryPlace, progress: Progress, resume: bool
 
 def _join_as_party(place: DiscoveryPlace, progress: Progress, resume: bool, wait: float) -> CausalGraph:
     agreement, table = place.agreement, place.table()
-    place.columns(table)  # what is wrong with them is told before the others have come
+    place.check_columns(table)  # what is wrong with them is told before the others have come
     place.check_knowledge([str(name) for name in table.columns])
     with place.run_folder(resume, _TASK) as run, place.connect(wait) as channel:
         channel.connect()

@@ -19,7 +19,7 @@ def simulate(places: Sequence[DiscoveryPlace], run: Path, progress: Progress, re
     progress.message("aligning records")
     tables = {place.name: place.table() for place in places}
     for place in places:
-        place.columns(tables[place.name])
+        place.check_columns(tables[place.name])
         place.check_knowledge([str(name) for name in tables[place.name].columns])
     aligned = align_together({name: table.index for name, table in tables.items()}, places[0].lead)
     return discover_tables(

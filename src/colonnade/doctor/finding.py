@@ -15,7 +15,7 @@ class Finding:
     """One thing about this machine, or about somebody's place in a federation.
 
     Attributes:
-        group: what it belongs to: `packages`, `machine`, `speeds`, `extras`, `keys`, `peers`.
+        group: what it belongs to: `packages`, `machine`, `speeds`, `extras`, `keys`, `peers`, `clocks`.
         name: what was looked at.
         value: what was found: words, or a number of `unit`s.
         unit: of the number.

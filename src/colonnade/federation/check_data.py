@@ -40,7 +40,8 @@ def check_table(federation: FederationFile, party: PartyFile, path: Path) -> lis
             Problem("a passive party needs columns", path, "data.columns", "name the columns to take part with")
         )
     if party.party == federation.active:
-        problems += _check_label_and_split(federation, frame, path)
+        ids = frame[party.source.id_column] if party.source.id_column in names else frame.index
+        problems += _check_label_and_split(federation, frame.set_axis(pd.Index(ids), axis=0), path)
     return problems + _check_secrets(federation, party, path, frame)
 
 
@@ -156,8 +157,8 @@ def _check_label_and_split(federation: FederationFile, frame: pd.DataFrame, path
         label = frame[federation.label]
         problems += _tried(lambda: LabelPreparation(task.kind).fit(label), path, f"label '{federation.label}'")
     if task.split.column is not None and task.split.column in frame.columns:
-        split = frame[task.split.column].set_axis(pd.RangeIndex(len(frame)))
-        problems += _tried(lambda: split_from_column(split), path, f"split '{task.split.column}'")
+        split = frame[task.split.column]
+        problems += _tried(lambda: split_from_column(split, validation=0), path, f"split '{task.split.column}'")
     return problems
 
 

@@ -96,6 +96,10 @@ class Task(Settings):
     patience: int | None = Field(
         default=None, ge=1, description="stop after so many epochs without a better validation loss"
     )
+    augment: Literal["none", "shift"] = Field(
+        default="none",
+        description="what changes pictures afresh each time they are trained on: shift moves them a little",
+    )
     missing: Literal["drop", "impute"] = "drop"
     protection: str | None = Field(
         default=None, description="the defense every passive party must use; None leaves it to each"

@@ -112,7 +112,7 @@ def _explain(path: Path, model: type[BaseModel], details: ErrorDetails) -> Probl
         case "string_type":
             what, remedy = f"must be text, not {shown}", "put the value in quotes"
         case "model_type" | "dict_type" | "model_attributes_type":
-            what = f"must be a block of 'key: value' lines, not {shown}"
+            what, remedy = f"must be a block of 'key: value' lines, not {shown}", "write them below it, indented"
         case "tuple_type" | "list_type":
             what, remedy = f"must be a list, not {shown}", "write it in brackets: [one, another]"
         case "value_error":

@@ -20,7 +20,7 @@ from colonnade.errors import ConfigError, DataError, RefusedError, RunError
 from colonnade.learn.agreement import Agreement
 from colonnade.learn.checkpoint import named, under
 from colonnade.learn.part import Part, TopPart
-from colonnade.learn.role import Role, Seat
+from colonnade.learn.role import Role, Seat, naming_the_setting
 from colonnade.learn.scores import scores
 from colonnade.learn.shared import HeadCopy, Shared
 from colonnade.learn.tensors import to_array, to_tensor
@@ -125,6 +125,9 @@ class Active(Role):
         self._weights.look(step, self._worth_at(batch))
         self.top.follow(uploads)
         loss = self._share(step, *batch) if self.task.labels == "shared" else self._answer(step, *batch)
+        if not math.isfinite(loss):
+            remedy = "lower task.optimizer.learning_rate"
+            raise RunError("the training loss is no number", where=f"step {step}", remedy=remedy)
         self._epoch_losses.append(loss)
         self.progress.advance(step + 1, loss=loss, sent_bytes=self.channel.sent_bytes)
 
@@ -134,7 +137,7 @@ class Active(Role):
         self._epoch_losses.clear()
         validation = self._evaluate("evaluate", self.timetable.validation_batches(epoch))
         if self.task.patience is not None and not math.isfinite(validation.get("loss", math.nan)):
-            remedy = "lower optimizer.learning_rate, or give the split some validation records"
+            remedy = "lower task.optimizer.learning_rate, or give the split some validation records"
             raise RunError("the validation loss is no number", where=f"epoch {epoch}", remedy=remedy)
         row |= {f"validation_{name}": value for name, value in validation.items()}
         if self.task.weights.strategy != "none":
@@ -246,7 +249,8 @@ class Active(Role):
             "join": network.join,
         }
         self._weights = Weights(self.task.weights, list(self._shapes))
-        top = build_top(**self._recipe, seed=self.private_seed("top"))
+        with naming_the_setting():
+            top = build_top(**self._recipe, seed=self.private_seed("top"))
         self.top = Top(
             top,
             regression=self._label.kind == "regression",

@@ -10,8 +10,10 @@ from torch import Tensor, nn
 
 from colonnade.defend.base import Defense
 from colonnade.federation.task import OptimizerSettings
+from colonnade.learn.augment import Shifts
 from colonnade.learn.checkpoint import named, under
 from colonnade.learn.optimize import Optimizer, precision
+from colonnade.nets.device import on_device
 
 Signal = Callable[[Tensor], Tensor]
 """What the task wants of an upload: its gradient there."""
@@ -36,6 +38,7 @@ class Bottom:
         settings: how the weights move.
         device: where the network lives.
         mixed: compute in bfloat16 where the device gains from it.
+        augment: changes records a little each time that they are trained on; None leaves them as they are.
     """
 
     def __init__(
@@ -47,11 +50,12 @@ class Bottom:
         settings: OptimizerSettings,
         device: torch.device,
         mixed: bool = False,
+        augment: Shifts | None = None,
     ) -> None:
-        self.network = network.to(device)
+        self.network = on_device(network, device)
         self.features, self.defense, self.device = features.to(device), defense, device
         self.optimizer = Optimizer(self.network.parameters(), settings)
-        self._mixed = mixed
+        self._mixed, self._augment = mixed, augment
         self._pending: _Pending | None = None
 
     def upload(self, rows: Tensor, train: bool) -> Tensor:
@@ -60,6 +64,7 @@ class Bottom:
         x = self.features[rows]
         if train:
             self.defense.turn_to(rows)
+            x = self._augment(x) if self._augment else x
         if self.network.training != train:  # walks through all modules: not for every batch
             self.network.train(train)
         with torch.set_grad_enabled(train), precision(self.device, self._mixed):
@@ -103,6 +108,7 @@ class Bottom:
             **named("network", self.network.state_dict()),
             **named("optimizer", self.optimizer.state_dict()),
             **named("defense", self.defense.state_dict()),
+            **named("augment", self._augment.state_dict() if self._augment else {}),
         }
 
     def load_state_dict(self, state: Mapping[str, Tensor]) -> None:
@@ -110,3 +116,5 @@ class Bottom:
         self.network.load_state_dict(under("network", state))
         self.optimizer.load_state_dict(under("optimizer", state))
         self.defense.load_state_dict(under("defense", state))
+        if self._augment:
+            self._augment.load_state_dict(under("augment", state))

@@ -10,10 +10,13 @@ import pandas as pd
 import torch
 
 from colonnade.align.remembered import align_for_run
+from colonnade.data.label_preparation import check_labels
 from colonnade.data.read import read_records, read_table
 from colonnade.data.records import Records
-from colonnade.defend import make_defense
+from colonnade.data.split import split_from_column
+from colonnade.defend import DEFENSES, Defense, make_defense
 from colonnade.errors import ConfigError, DataError, nearest
+from colonnade.federation.files import PartyFile
 from colonnade.learn.agreement import Agreement
 from colonnade.learn.part import Part
 from colonnade.learn.role import Seat, require_labels, require_secrets
@@ -62,19 +65,30 @@ class TrainingPlace(Place):
         if self.party.device == "auto":
             return torch.device("cuda" if torch.cuda.is_available() else "cpu")
         if self.party.device.startswith("cuda") and not torch.cuda.is_available():
-            raise ConfigError(f"no device '{self.party.device}' here", where="device", remedy="use cpu or auto")
+            where = f"{self.party_path}: device"
+            raise ConfigError(f"no device '{self.party.device}' here", where=where, remedy="use cpu or auto")
         return torch.device(self.party.device)
+
+    @property
+    def defense(self) -> Defense:
+        """How this party's uploads are protected, made anew."""
+        return defense_of(self.party, self.party_path)
 
     def records(self, path: Path | None = None, labelled: bool = True) -> tuple[Records, pd.Series[Any] | None]:
         """Read this party's records, and at the active party the column that says what each is for."""
-        data = self.party.source
+        data = self.data
         where = path or data.path
         if labelled:
             self._check_sensitive()
         label = self.federation.label if self.is_active and labelled else None
         split = self.federation.task.split.column if self.is_active and labelled else None
         if data.kind == "images":
-            return read_records(where, data.id_column or "ids", None, label, self._secrets(labelled)), None
+            if data.columns is not None:
+                field = f"{self.party_path}: data.columns"
+                raise ConfigError("images have no columns", where=field, remedy="leave columns out")
+            images = read_records(where, data.id_column or "ids", None, label, self._secrets(labelled))
+            _check_answers(images, None, where)
+            return images, None
         frame = read_table(where, data.id_column)
         if split is not None and split not in frame:
             raise DataError(f"no column '{split}'", where=str(where), remedy=nearest(split, map(str, frame.columns)))
@@ -92,14 +106,16 @@ class TrainingPlace(Place):
             where=str(where),
             for_training=labelled,
         )
-        return records, frame[split] if split else None
+        parts = frame[split].set_axis(records.ids) if split else None
+        _check_answers(records, parts, where)
+        return records, parts
 
     def _check_sensitive(self) -> None:
         """Refuse a label as a secret: a passive party should not have it, and the active one learns to tell it."""
         aside = {self.federation.label: "label"}
         if self.is_active:
             aside[self.federation.task.split.column] = "split"
-        where = f"{self.name}: sensitive"
+        where = f"{self.party_path}: sensitive"
         for name in self.party.sensitive:
             if name in aside:
                 raise ConfigError(f"'{name}' is the {aside[name]}, no secret", where=where, remedy="leave it out")
@@ -116,11 +132,42 @@ class TrainingPlace(Place):
         return self.open_channel(agreement.parties, agreement.allowed_kinds, purpose, wait)
 
 
+def defense_of(party: PartyFile, path: Path) -> Defense:
+    """Return the defense that the party file at `path` chooses; what is wrong with it is said in the file's words.
+
+    Files that its strength names are meant from the party file's own folder.
+    """
+    name, strength = party.defense.name, party.defense.strength
+    try:
+        for field in getattr(DEFENSES[name], "files", ()):
+            if isinstance(strength.get(field), str):
+                strength[field] = str(_file_beside(path, strength[field], f"{name}.{field}"))
+        return make_defense(name, **strength)
+    except ConfigError as error:
+        field = "defense.name" if error.where is None else error.where.replace(name, "defense", 1)
+        raise ConfigError(error.what, where=f"{path}: {field}", remedy=error.remedy) from error
+
+
+def _file_beside(path: Path, named: str, where: str) -> Path:
+    found = path.parent / Path(named).expanduser()
+    if not found.is_file():
+        remedy = "check the path; it is relative to the folder of this file"
+        raise ConfigError(f"there is no file {found}", where=where, remedy=remedy)
+    return found
+
+
+def _check_answers(records: Records, split: pd.Series[Any] | None, file: Path) -> None:
+    """Raise where a record has no label or is in no part. Here it can be named: in a run all parties would be told."""
+    if records.label is not None:
+        check_labels(records.label, where=f"{file}: column '{records.label.name}'")
+    if split is not None:
+        split_from_column(split, validation=0, where=str(file))
+
+
 def join(place: TrainingPlace, progress: Progress, resume: bool = False, wait: float = 300.0) -> Part:
     """Align, train, and keep this party's part of the model in its run folder."""
     records, split = place.records()
-    defense = make_defense(place.party.defense.name, **place.party.defense.strength)
-    device, agreement = place.device, place.agreement
+    defense, device, agreement = place.defense, place.device, place.agreement
     require_labels(defense, agreement, place.name)
     require_secrets(defense, records, place.name)
     task = agreement.task.model_dump(mode="json")

@@ -174,9 +174,7 @@ class VerticalModel:
                 described["seed"],
             )
         except FileNotFoundError as error:
-            raise RunError(
-                "no saved model", where=str(folder), remedy="give a folder that model.save() wrote"
-            ) from error
+            raise RunError("no saved model", where=str(folder), remedy="give the folder of a saved model") from error
         except (KeyError, ValueError) as error:
             raise RunError(
                 f"model.json is damaged: {error}", where=str(folder), remedy="save the model anew"

@@ -77,5 +77,10 @@ class Optimizer:
         state: dict[int, dict[str, Tensor]] = {}
         for key, value in tensors.items():
             index, name = key.split("/", 1)
-            state.setdefault(int(index), {})[name] = value
+            parameter = self._parameters[int(index)]
+            # Moments must lie in memory as their weights do, which files do not tell.
+            laid = (
+                torch.empty_like(parameter, dtype=value.dtype).copy_(value) if value.shape == parameter.shape else value
+            )
+            state.setdefault(int(index), {})[name] = laid
         self._inner.load_state_dict({"state": state, "param_groups": self._inner.state_dict()["param_groups"]})

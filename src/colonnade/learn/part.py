@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import secrets
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -15,12 +17,22 @@ from colonnade.data.preparation import FeaturePreparation, LabelPreparation, pre
 from colonnade.data.records import Records
 from colonnade.defend import make_defense
 from colonnade.defend.base import Defense
-from colonnade.errors import RunError
+from colonnade.errors import DataError, RunError
 from colonnade.learn.checkpoint import named, read_tensors, under, write_tensors
 from colonnade.nets import build_bottom, build_top
+from colonnade.nets.device import on_device
 from colonnade.run import write_atomically
 
 ANSWER_BATCH = 1024
+
+
+@contextmanager
+def naming(party: str) -> Iterator[None]:
+    """Let what is wrong with records name whose they are."""
+    try:
+        yield
+    except DataError as error:
+        raise DataError(error.what, where=party, remedy=error.remedy) from error
 
 
 @dataclass(frozen=True)
@@ -32,17 +44,24 @@ class BottomPart:
         preparation: turns the party's records into numbers, as fitted on its training records.
         defense: turns representations into uploads.
         recipe: how the network is built.
+        party: whose it is.
     """
 
     network: nn.Module
     preparation: FeaturePreparation
     defense: Defense
     recipe: dict[str, Any]
+    party: str
+
+    def features(self, records: Records) -> Tensor:
+        """Return `records` as the network reads them."""
+        with naming(self.party):
+            return torch.from_numpy(self.preparation.transform(records))
 
     def upload(self, records: Records) -> Tensor:
         """Return the uploads for `records`, as they would leave the party."""
         device = next(self.network.parameters()).device
-        features = torch.from_numpy(self.preparation.transform(records)).to(device)
+        features = self.features(records).to(device)
         self.network.eval()
         with torch.no_grad():
             return torch.cat(
@@ -103,7 +122,7 @@ class Part:
             tensors = read_tensors(folder / "part.safetensors")[0]
             return cls(
                 described["party"],
-                _load_bottom(described["bottom"], tensors, device) if "bottom" in described else None,
+                _load_bottom(described, tensors, device) if "bottom" in described else None,
                 _load_top(described["top"], tensors, device) if "top" in described else None,
                 described["result"],
             )
@@ -115,9 +134,9 @@ class Part:
             raise RunError(f"part of a model is damaged: {error}", where=str(folder), remedy="save it anew") from error
 
 
-def _load_bottom(described: dict[str, Any], tensors: dict[str, Tensor], device: torch.device | str) -> BottomPart:
-    recipe = described["recipe"]
-    preparation = preparation_from_dict(described["preparation"])
+def _load_bottom(part: dict[str, Any], tensors: dict[str, Tensor], device: torch.device | str) -> BottomPart:
+    described = part["bottom"]
+    recipe, preparation = described["recipe"], preparation_from_dict(described["preparation"])
     if isinstance(preparation, LabelPreparation):
         raise ValueError("a bottom model needs a preparation of features")
     chosen = dict(described["defense"])
@@ -129,7 +148,7 @@ def _load_bottom(described: dict[str, Any], tensors: dict[str, Tensor], device: 
     defense.load_state_dict(under("defense", tensors))
     # Fresh noise for every process: the noise of the one before would cancel in the difference of two uploads.
     defense.seed(secrets.randbits(63), device)
-    return BottomPart(network.to(device), preparation, defense, recipe)
+    return BottomPart(on_device(network, device), preparation, defense, recipe, part["party"])
 
 
 def _load_top(described: dict[str, Any], tensors: dict[str, Tensor], device: torch.device | str) -> TopPart:
@@ -139,7 +158,7 @@ def _load_top(described: dict[str, Any], tensors: dict[str, Tensor], device: tor
     label = LabelPreparation.from_dict(described["label"])
     means = under("mean", tensors)
     return TopPart(
-        network.to(device),
+        on_device(network, device),
         label,
         {party: means[party].to(device) for party in described["uploads"]},
         recipe,

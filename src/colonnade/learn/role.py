@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar
@@ -20,11 +21,13 @@ from colonnade.data.records import Records
 from colonnade.data.secrets import prepare_secrets
 from colonnade.defend.base import Defense
 from colonnade.errors import ConfigError, DataError, RunError
+from colonnade.federation.task import NetworkSettings
 from colonnade.learn.agreement import SIMULATION_SECRET, Agreement
+from colonnade.learn.augment import Shifts
 from colonnade.learn.bottom import Bottom
 from colonnade.learn.checkpoint import Checkpoints, named, under
 from colonnade.learn.optimize import learning_rate
-from colonnade.learn.part import BottomPart, Part
+from colonnade.learn.part import BottomPart, Part, naming
 from colonnade.learn.timetable import Timetable
 from colonnade.nets import build_bottom
 from colonnade.run import Run
@@ -69,7 +72,7 @@ def require_secrets(defense: Defense, records: Records, party: str) -> None:
         return
     if records.secrets is None:
         what = f"'{defense.name}' hides sensitive columns, and none is named"
-        remedy = "list them under 'sensitive' in party.yaml, or under secrets= of the federation"
+        remedy = "list them under 'sensitive' in its file, or as secrets of the federation"
         raise ConfigError(what, where=party, remedy=remedy)
     # Here, before anything is sent: an error in the midst of a run would be told to all parties.
     prepare_secrets(records.secrets, np.arange(len(records)), party)
@@ -80,6 +83,18 @@ def require_labels(defense: Defense, agreement: Agreement, party: str) -> None:
     if defense.needs_labels and party != agreement.active and agreement.task.labels == "server":
         what = f"'{defense.name}' needs labels, which a passive party does not have"
         raise ConfigError(what, where=party, remedy="choose another defense")
+
+
+@contextmanager
+def naming_the_setting(party: str | None = None) -> Iterator[None]:
+    """Let what is wrong with a network name the setting of the task, and `party` if it is about its records."""
+    try:
+        yield
+    except ConfigError as error:
+        setting = error.where if error.where in NetworkSettings.model_fields else None
+        what = f"{error.where}: {error.what}" if error.where and not setting else error.what
+        where = f"task.network.{setting or 'family'}"
+        raise ConfigError(what, where=f"{party}: {where}" if party else where, remedy=error.remedy) from error
 
 
 class Role(ABC):
@@ -146,7 +161,7 @@ class Role(ABC):
     def set_up(self, split: np.ndarray[Any, np.dtype[np.uint8]]) -> None:
         """Lay out the timetable; prepare the columns and build the bottom model, if this party has columns."""
         self.timetable = Timetable(split, self.task.batch_size, self.task.epochs, self.agreement.seed)
-        seat, network = self.seat, self.task.network
+        seat, settings = self.seat, self.task.network
         if not seat.records.has_features:
             return
         trained_on = self._rows(self.timetable.train)
@@ -157,30 +172,41 @@ class Role(ABC):
                 where=seat.party,
                 remedy="raise the overlap or leave the party out",
             )
-        preparation = prepare_features(seat.records.take(trained_on))
-        assert preparation is not None, "a party with features has a preparation"
-        features = torch.from_numpy(preparation.transform(seat.records))
+        with naming(seat.party):
+            preparation = prepare_features(seat.records.take(trained_on))
+            assert preparation is not None, "a party with features has a preparation"
+            features = torch.from_numpy(preparation.transform(seat.records))
         recipe: dict[str, Any] = {
-            "family": network.family,
+            "family": settings.family,
             "input_shape": tuple(preparation.shape),
-            "cut": network.cut,
-            "hidden": network.hidden,
+            "cut": settings.cut,
+            "hidden": settings.hidden,
         }
         seat.defense.seed(self.private_seed("defense"), seat.device)
         seat.defense.meet(preparation)
+        with naming_the_setting(seat.party):
+            network = build_bottom(**recipe, seed=self.private_seed("bottom"))
         self.bottom = Bottom(
-            seat.defense.extend(build_bottom(**recipe, seed=self.private_seed("bottom")), recipe["input_shape"]),
+            seat.defense.extend(network, recipe["input_shape"]),
             features,
             seat.defense,
             settings=self.task.optimizer,
             device=seat.device,
             mixed=self.task.precision == "mixed",
+            augment=self._augmentation(recipe["input_shape"]),
         )
         self._trained_on = torch.from_numpy(trained_on)
         if seat.defense.needs_secrets and seat.records.secrets is not None:
             seat.defense.confide(prepare_secrets(seat.records.secrets, trained_on, seat.party))
         seat.defense.prepare(self.bottom.network, self.bottom.features[self._trained_on])
-        self._part = BottomPart(self.bottom.network, preparation, seat.defense, recipe)
+        self._part = BottomPart(self.bottom.network, preparation, seat.defense, recipe, seat.party)
+
+    def _augmentation(self, shape: tuple[int, ...]) -> Shifts | None:
+        if self.task.augment == "none":
+            return None
+        if len(shape) != 3:
+            raise ConfigError("only pictures can be moved", where="task.augment", remedy="set it to none")
+        return Shifts(self.private_seed("augment"), self.seat.device)
 
     def _return_to_best(self) -> None:
         """Take back the weights of the best epoch, but not its noise: noise that was sent twice can be taken off."""

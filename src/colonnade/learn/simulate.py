@@ -28,7 +28,7 @@ def simulate(
     file = places[0].federation
     return train(
         federation,
-        {place.name: {"name": place.party.defense.name, **place.party.defense.strength} for place in places},
+        {place.name: place.defense for place in places},
         task=file.task,
         seed=file.seed,
         device=str(places[0].device),

@@ -14,6 +14,7 @@ from colonnade.learn.checkpoint import named, under
 from colonnade.learn.coalitions import coalition_outputs
 from colonnade.learn.optimize import Optimizer, precision
 from colonnade.nets import split
+from colonnade.nets.device import on_device
 
 MEAN_MEMORY = 0.99  # weight of the past in the running mean of uploads
 
@@ -49,7 +50,7 @@ class Top:
         device: torch.device,
         mixed: bool = False,
     ) -> None:
-        self.network = network.to(device)
+        self.network = on_device(network, device)
         self.regression, self.device = regression, device
         self.optimizer = Optimizer(self.network.parameters(), settings)
         self.means = [torch.zeros(tuple(shape), device=device) for shape in upload_shapes]

@@ -110,11 +110,13 @@ class Section:
 def shown(value: Cell) -> str:
     """Return a value as people read it.
 
-    >>> shown(0.123456), shown(1234567), shown(float("nan")), shown("lab")
-    ('0.1235', '1,234,567', '–', 'lab')
+    >>> shown(0.123456), shown(1234567), shown(float("nan")), shown(float("inf")), shown("lab")
+    ('0.1235', '1,234,567', '–', '∞', 'lab')
     """
-    if value is None or (isinstance(value, float) and not math.isfinite(value)):
+    if value is None or (isinstance(value, float) and math.isnan(value)):
         return "–"
+    if isinstance(value, float) and math.isinf(value):
+        return "∞" if value > 0 else "-∞"
     if isinstance(value, float):
         return f"{value:.4g}" if abs(value) < 1000 else f"{value:,.0f}"
     return f"{value:,}" if isinstance(value, int) and not isinstance(value, bool) else str(value)

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import pandas as pd
 
 from colonnade.audit.attribute_result import AttributeResult
-from colonnade.audit.page import picture_source
 from colonnade.audit.result import AuditResult, Pictures
 from colonnade.audit.rows import BASELINE
 from colonnade.errors import RunError
@@ -19,6 +19,7 @@ from colonnade.report.flow import flow
 from colonnade.report.gather import Job, Study
 from colonnade.report.graph_drawing import graph_drawing
 from colonnade.report.palette import coloured
+from colonnade.report.pictures import picture_source
 
 SKILL = "strongest attack's skill"
 
@@ -126,8 +127,8 @@ def _attacks(audits: Mapping[str, AuditResult]) -> Iterator[Block]:
     shots = [_shot(one) for audit in audits.values() for one in audit.pictures]
     if shots:
         yield Gallery("Records and guesses", shots)
-    if notes := [f"{name}: {note}" for name, audit in audits.items() for note in audit.notes]:
-        yield Sentences("", list(dict.fromkeys(notes)))
+    yield from _notes(audits)
+    yield Sentences("How it was done", [_how(name, audit, len(audits) > 1) for name, audit in audits.items()])
 
 
 def _secrets(audits: Mapping[str, AttributeResult]) -> Iterator[Block]:
@@ -137,8 +138,25 @@ def _secrets(audits: Mapping[str, AttributeResult]) -> Iterator[Block]:
     yield bars("Secrets that fresh attackers guess", worst, "who", "leak", group="under", marks=marks)
     whole = pd.concat([audit.to_frame().assign(audit=name) for name, audit in audits.items()], ignore_index=True)
     yield Table.of("Every attacker on every secret", _tidy(whole), folded=True)
-    if notes := [f"{name}: {note}" for name, audit in audits.items() for note in audit.notes]:
-        yield Sentences("", list(dict.fromkeys(notes)))
+    yield from _notes(audits)
+
+
+def _notes(audits: Mapping[str, AuditResult] | Mapping[str, AttributeResult]) -> Iterator[Block]:
+    """Yield what a reader of the numbers should know, each note once."""
+    told = [_said(name, note, len(audits) > 1) for name, audit in audits.items() for note in audit.notes]
+    if told:
+        yield Sentences("", list(dict.fromkeys(told)))
+
+
+def _how(name: str, audit: AuditResult, several: bool) -> str:
+    """Return the settings of an audit; its notes stand elsewhere."""
+    settings = {name: value for name, value in audit.settings.items() if name not in ("notes", "left_out")}
+    return _said(name, "; ".join(f"{name} {value}" for name, value in settings.items()), several)
+
+
+def _said(name: str, words: str, several: bool) -> str:
+    """Return the words of one audit, under its name where there are several."""
+    return f"{name}: {words}" if several else words
 
 
 def _under(rows: pd.DataFrame) -> pd.Series[Any]:
@@ -149,8 +167,19 @@ def _under(rows: pd.DataFrame) -> pd.Series[Any]:
 
 
 def _tidy(rows: pd.DataFrame) -> pd.DataFrame:
-    """Return the rows with the audit first, without columns that say nothing."""
-    return rows[["audit", *(name for name in rows.columns if name != "audit")]].dropna(axis=1, how="all")
+    """Return the rows with the audit first, without columns that say nothing, each mean beside its interval."""
+    first = ["audit"] if rows["audit"].nunique() > 1 else []
+    said = [name for name in rows.columns if not (rows[name].isna() | (rows[name] == "")).all()]
+    tidy = rows[[*first, *(name for name in said if name != "audit")]]
+    for half in [name for name in tidy.columns if name.endswith("_ci")]:
+        name = half.removesuffix("_ci")
+        told = [_with_interval(*pair) for pair in zip(tidy[name], tidy[half], strict=True)]
+        tidy = tidy.assign(**{name: pd.Series(told, tidy.index, object)}).drop(columns=half)
+    return tidy
+
+
+def _with_interval(value: float, half: float) -> float | str:
+    return value if math.isnan(value) or math.isnan(half) else f"{value:.4f} ± {half:.4f}"
 
 
 def _shot(one: Pictures) -> Shot:
@@ -228,8 +257,8 @@ _GRAPH = (
 )
 _TRAINING = "Losses and scores of every epoch. Weights say how much each party's part of the task counted."
 _PRIVACY = (
-    "What attackers get out of the uploads, beside what they would get without any. A high bar is bad. No attack that "
-    "failed proves that none succeeds."
+    "What attackers get out of the uploads, beside what they would get without any. The more they get, the worse. No "
+    "attack that failed proves that none succeeds."
 )
 _BENCHES = "Rows of benches, published values beside ours where there are some."
 _COST = "Time of every phase, and what every party sent."

@@ -17,6 +17,7 @@ from colonnade.errors import ConfigError
 from colonnade.wire.tls import DOMAIN, certificate_name, fingerprint, read_certificate, read_key
 
 CA_DAYS = 1825
+_RESTORE = "restore the file from a backup, or make all kits anew in another folder"
 _CLOCKS_DIFFER = timedelta(minutes=10)
 
 
@@ -35,11 +36,11 @@ class Authority:
             certificate = read_certificate(certificate_path.read_bytes(), certificate_path)
             key = read_key(key_path.read_bytes(), key_path)
             if not isinstance(key, ec.EllipticCurvePrivateKey) or key.public_key() != certificate.public_key():
-                raise ConfigError("the key does not belong to ca.pem", where=str(key_path))
+                raise ConfigError("the key does not belong to ca.pem", where=str(key_path), remedy=_RESTORE)
             return cls(certificate, key)
         if certificate_path.exists() or key_path.exists():
             lacking = key_path if certificate_path.exists() else certificate_path
-            raise ConfigError("half of the certificate authority is missing", where=str(lacking))
+            raise ConfigError("half of the certificate authority is missing", where=str(lacking), remedy=_RESTORE)
         authority = cls.create()
         _make_folder(folder)
         _write(key_path, _key_pem(authority.key))

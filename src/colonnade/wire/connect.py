@@ -1,12 +1,17 @@
-"""Making and keeping gRPC streams under mutual TLS: who dials, who listens, and what both check first."""
+"""Making and keeping gRPC streams under mutual TLS: who dials, who listens, and what both check first.
+
+Beside the streams a listener answers one question, what time it is; `colonnade.wire.clock` asks it.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import os
 import ssl
+import struct
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from time import time
 from typing import Any
 
 from cryptography import x509
@@ -22,10 +27,22 @@ from colonnade.wire.preflight import NotAcceptedError, Peer, knock
 from colonnade.wire.protocol import PACKET_BYTES, VERSION, Denied, Hello, PacketKind, pack_words, read_words, unpack
 from colonnade.wire.tls import Material, certificate_name, check_identity
 
-_SERVICE, _METHOD = "colonnade.Wire", "Talk"
+_SERVICE, _TALK, _CLOCK = "colonnade.Wire", "Talk", "Clock"
+CLOCK_PATH = f"/{_SERVICE}/{_CLOCK}"
+TIME = struct.Struct(">d")
+"""The whole answer to the question for the time: seconds since 1970, UTC."""
 _FIRST_PAUSE = 0.05
 _NOT_ACCEPTED_TIMES = 3
 _STREAMS = 8  # a peer needs one, and a second for a moment when it dials again
+_OPTIONS: list[tuple[str, Any]] = [
+    ("grpc.max_receive_message_length", PACKET_BYTES),
+    ("grpc.max_send_message_length", PACKET_BYTES),
+    ("grpc.enable_http_proxy", 0),
+    ("grpc.so_reuseport", 0),
+    ("grpc.use_local_subchannel_pool", 1),
+    ("grpc.max_concurrent_streams", _STREAMS),
+]
+"""The gRPC options of both ends."""
 
 
 @dataclass(frozen=True)
@@ -41,17 +58,6 @@ class Identity:
     def hello(self, link: Link) -> bytes:
         """Return this end's first words to a peer."""
         return pack_words(PacketKind.HELLO, Hello(self.name, self.run, self.incarnation, link.incarnation))
-
-    def options(self) -> list[tuple[str, Any]]:
-        """Return the gRPC options of both ends."""
-        return [
-            ("grpc.max_receive_message_length", PACKET_BYTES),
-            ("grpc.max_send_message_length", PACKET_BYTES),
-            ("grpc.enable_http_proxy", 0),
-            ("grpc.so_reuseport", 0),
-            ("grpc.use_local_subchannel_pool", 1),
-            ("grpc.max_concurrent_streams", _STREAMS),
-        ]
 
 
 @dataclass(frozen=True)
@@ -77,9 +83,12 @@ class Listener:
         credentials = grpc.ssl_server_credentials(
             [(material.key, material.certificate)], root_certificates=material.ca, require_client_auth=True
         )
-        self._server = grpc.aio.server(options=self._identity.options())
-        handler = grpc.stream_stream_rpc_method_handler(self._answer)
-        self._server.add_generic_rpc_handlers([grpc.method_handlers_generic_handler(_SERVICE, {_METHOD: handler})])
+        self._server = grpc.aio.server(options=_OPTIONS)
+        handlers = {
+            _TALK: grpc.stream_stream_rpc_method_handler(self._answer),
+            _CLOCK: grpc.unary_unary_rpc_method_handler(self._tell_time),
+        }
+        self._server.add_generic_rpc_handlers([grpc.method_handlers_generic_handler(_SERVICE, handlers)])
         try:
             port: int = self._server.add_secure_port(address, credentials)
         except RuntimeError:
@@ -100,7 +109,7 @@ class Listener:
             hello = read_words(packet, Hello)
         except (FrameError, TimeoutError, TypeError):
             return
-        certificate = x509.load_pem_x509_certificate(context.auth_context()["x509_pem_cert"][0])
+        certificate = _shown_certificate(context)
         denied: Denied | None
         if hello.name in self._links:
             denied = self._judge(hello, certificate)
@@ -113,6 +122,13 @@ class Listener:
         link.incarnation = hello.incarnation
         await context.write(self._identity.hello(link))
         await link.run(context)
+
+    async def _tell_time(self, _: bytes, context: Any) -> bytes:
+        """Tell whoever takes part in the run, and nobody else, what time it is here; and nothing else."""
+        certificate = _shown_certificate(context)
+        if not any(_is_that_of(certificate, name, peer) for name, peer in self._peers.items()):
+            await context.abort(grpc.StatusCode.PERMISSION_DENIED)
+        return TIME.pack(time())
 
     def _judge(self, hello: Hello, certificate: x509.Certificate) -> Denied | None:
         link = self._links[hello.name]
@@ -136,6 +152,19 @@ class Listener:
         return None
 
 
+def _shown_certificate(context: Any) -> x509.Certificate:
+    """Return what the other end showed in the handshake: there always is one, and the CA vouches for it."""
+    return x509.load_pem_x509_certificate(context.auth_context()["x509_pem_cert"][0])
+
+
+def _is_that_of(certificate: x509.Certificate, name: str, peer: Peer) -> bool:
+    try:
+        check_identity(certificate, name, peer.fingerprint)
+    except AuthenticationError:
+        return False
+    return True
+
+
 def unlike_ours(hello: Hello, identity: Identity) -> str | None:
     """Return what keeps the two ends from talking at all, if anything."""
     if hello.version != VERSION:
@@ -143,6 +172,13 @@ def unlike_ours(hello: Hello, identity: Identity) -> str | None:
     if hello.run != identity.run:
         return f"it is in run '{hello.run}', we are in run '{identity.run}'"
     return None
+
+
+def trusting_channel(party: str, peer: Peer, certificate: str, material: Material) -> grpc.aio.Channel:
+    """Return a gRPC channel to `party` that trusts the `certificate` that was found good, and no other."""
+    credentials = grpc.ssl_channel_credentials(certificate.encode(), material.key, material.certificate)
+    options = [*_OPTIONS, ("grpc.ssl_target_name_override", certificate_name(party))]
+    return grpc.aio.secure_channel(peer.address, credentials, options=options)
 
 
 class Dialler:
@@ -180,11 +216,9 @@ class Dialler:
 
     async def _talk(self, certificate: str) -> bool:
         """Use one connection for as long as it lasts; return whether it was of use."""
-        material, name = self._identity.material, certificate_name(self._link.peer)
-        credentials = grpc.ssl_channel_credentials(certificate.encode(), material.key, material.certificate)
-        options = [*self._identity.options(), ("grpc.ssl_target_name_override", name)]
-        async with grpc.aio.secure_channel(self._peer.address, credentials, options=options) as channel:
-            call = channel.stream_stream(f"/{_SERVICE}/{_METHOD}")()
+        material = self._identity.material
+        async with trusting_channel(self._link.peer, self._peer, certificate, material) as channel:
+            call = channel.stream_stream(f"/{_SERVICE}/{_TALK}")()
             async with asyncio.timeout(self._identity.deadline.heartbeat):
                 await call.write(self._identity.hello(self._link))
                 answer = await call.read()

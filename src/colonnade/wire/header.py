@@ -119,7 +119,8 @@ def _write(envelope: tuple[str, str, str, str], tensors: tuple[Tensor, ...], lim
         if tensor.dtype not in _NAMES:
             raise FrameError(f"tensor '{tensor.name}' is {tensor.dtype}, not one of {', '.join(DTYPES)}", where=kind)
         if not _fits(tensor.shape, tensor.dtype.itemsize, limits):
-            raise FrameError(f"tensor '{tensor.name}' of shape {tensor.shape} is too large", where=kind)
+            what = f"tensor '{tensor.name}' of shape {tensor.shape} is too large"
+            raise FrameError(what, where=kind, remedy="send it in parts; in a training, choose a smaller batch_size")
     placed, size = _place(tensors)
     found: dict[str, Any] = {"__metadata__": {"run": run, "sender": sender, "kind": kind, "meta": meta}}
     for name, dtype, shape, begin, end in placed:

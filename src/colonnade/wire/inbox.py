@@ -61,7 +61,7 @@ class Inbox:
                 remaining = deadline - time.monotonic()
                 if remaining <= 0:
                     what = f"no '{kind}' for step {step} within {self._patience:g} s"
-                    raise DeadlineError(what, where=self.peer)
+                    raise DeadlineError(what, where=self.peer, remedy="see its log; it may be overloaded")
                 self._changed.wait(remaining)
             return message
 

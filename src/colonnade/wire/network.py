@@ -170,14 +170,15 @@ class NetworkChannel(Channel):
                 link.drop()
 
     def _absence(self, link: Link) -> WireError:
-        problem = f" ({describe(link.problem)})" if link.problem is not None else ""
+        problem = f": {describe(link.problem)}" if link.problem is not None else ""
         if link.incarnation:
             what = f"was not heard of for more than a heartbeat of {self.deadline.heartbeat:g} s{problem}"
             return PeerLostError(link.peer, what)
         if isinstance(link.problem, AuthenticationError):
             return link.problem
         where = f" at {self._peers[link.peer].address}" if link.peer in self._dials else ""
-        return PeerLostError(link.peer, f"was not there{where} within {self.deadline.connect:g} s{problem}")
+        what = f"was not there{where} within {self.deadline.connect:g} s{problem}"
+        return PeerLostError(link.peer, what, remedy="start it in time; check its address and the firewall")
 
     def _fail(self, link: Link, failure: WireError) -> None:
         if isinstance(failure, PeerLostError):

@@ -43,7 +43,8 @@ class Progress:
 
 def refusal(peer: str, message: Message, reason: str) -> RefusedError:
     """Return the error for a peer's message that was refused."""
-    return RefusedError(f"'{message.kind}' for step {message.step} was refused: {reason}", where=peer)
+    what = f"'{message.kind}' for step {message.step} was refused: {reason}"
+    return RefusedError(what, where=peer, remedy="run one version and one federation file everywhere")
 
 
 class Rules:

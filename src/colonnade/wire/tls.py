@@ -19,6 +19,7 @@ from colonnade.errors import AuthenticationError, ConfigError
 DOMAIN = "colonnade"
 _LABEL = re.compile(r"(?!x--)[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?", re.ASCII)
 _RENEW = "make a new one with `colonnade keys --renew`"
+_COPY = "copy the kit again"
 
 
 def certificate_name(party: str) -> str:
@@ -52,7 +53,8 @@ def check_identity(certificate: x509.Certificate, party: str, expected: str | No
     """Raise an `AuthenticationError` unless `certificate` is `party`'s and has the `expected` fingerprint, if any."""
     if certificate_name(party) not in names_in(certificate):
         found = ", ".join(names_in(certificate)) or "nobody"
-        raise AuthenticationError(f"the certificate is that of {found}, another party", where=party)
+        what = f"the certificate is that of {found}, another party"
+        raise AuthenticationError(what, where=party, remedy="check its address and its kit")
     if expected is not None and fingerprint(certificate) != expected:
         raise AuthenticationError(
             f"the certificate's fingerprint is {fingerprint(certificate)}, the federation file says {expected}",
@@ -95,7 +97,8 @@ class Credentials:
         _check_private(self.key)
         key = read_key(key_pem, self.key)
         if key.public_key() != certificate.public_key():
-            raise ConfigError(f"the key does not belong to {self.certificate.name}", where=str(self.key))
+            what = f"the key does not belong to {self.certificate.name}"
+            raise ConfigError(what, where=str(self.key), remedy="take both from the same kit")
         where = str(self.certificate)
         now = datetime.now(UTC)
         if now > certificate.not_valid_after_utc:
@@ -106,9 +109,11 @@ class Credentials:
         try:
             certificate.verify_directly_issued_by(ca)
         except (ValueError, TypeError, InvalidSignature):
-            raise AuthenticationError(f"the certificate was not issued by {self.ca.name}", where=where) from None
+            what, remedy = f"the certificate was not issued by {self.ca.name}", "take all kits from one authority"
+            raise AuthenticationError(what, where=where, remedy=remedy) from None
         if certificate_name(party) not in names_in(certificate):
-            raise AuthenticationError(f"the certificate is not that of '{party}'", where=where)
+            what = f"the certificate is not that of '{party}'"
+            raise AuthenticationError(what, where=where, remedy="use this party's own kit")
         return Material(ca_pem, certificate_pem, key_pem)
 
 
@@ -117,7 +122,7 @@ def read_certificate(pem: bytes, path: Path) -> x509.Certificate:
     try:
         return x509.load_pem_x509_certificate(pem)
     except ValueError:
-        raise ConfigError("this is no PEM certificate", where=str(path)) from None
+        raise ConfigError("this is no PEM certificate", where=str(path), remedy=_COPY) from None
 
 
 def read_key(pem: bytes, path: Path) -> PrivateKeyTypes:
@@ -125,7 +130,7 @@ def read_key(pem: bytes, path: Path) -> PrivateKeyTypes:
     try:
         return load_pem_private_key(pem, password=None)
     except (ValueError, TypeError):
-        raise ConfigError("this is no plain PEM private key", where=str(path)) from None
+        raise ConfigError("this is no plain PEM private key", where=str(path), remedy=_COPY) from None
 
 
 def _read(path: Path) -> bytes:

@@ -22,7 +22,7 @@ from colonnade.nets.shapes import Shape
 from colonnade.nets.weights import initialised, mixed_seed
 
 _EPOCHS = 100
-_PATIENCE = 6  # epochs without a better one on the pairs held back
+_PATIENCE = 15  # epochs without a better one on the pairs held back
 _BATCHES, _SMALLEST, _LARGEST = 16, 16, 256  # an epoch has so many steps at least, as long as batches are that large
 _RATE, _DECAY = 1e-3, 1e-4
 _AT_ONCE = 4096  # uploads that are read together once the network has learned

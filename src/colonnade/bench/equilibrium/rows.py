@@ -91,7 +91,7 @@ def plays(cases: Iterable[Case], compared: Iterable[Method], preset: str, **more
     """Return a run for each case, method, strength and seed; the undefended one is always among them."""
     chosen = list(compared)
     return [
-        Play(case, method, strength, seed, preset, **more)
+        Play(case, method.suited_to(case.kind), strength, seed, preset, **more)
         for case in cases
         for method in (chosen if NONE in chosen else [NONE, *chosen])
         for strength in method.strengths

@@ -87,6 +87,7 @@ class CausShield(Defense):
     """
 
     name: ClassVar[str] = "causshield"
+    files: ClassVar[tuple[str, ...]] = ("graph",)
     knob: ClassVar[str | None] = "rounds"
     published_strengths: ClassVar[tuple[float, ...]] = (20, 30)
     cost: ClassVar[str] = (

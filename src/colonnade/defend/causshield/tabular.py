@@ -20,6 +20,7 @@ BINS = 10
 SWAPPED = 0.5
 """Chance that a column is swapped when no graph says which columns matter."""
 _WHERE = "causshield.graph"
+_GRAPH_FILE = "give a file that 'colonnade discover --out' or CausalGraph.save wrote"
 _FORMAT, _VERSION = "colonnade causal graph", 1
 
 
@@ -182,10 +183,10 @@ def _read_parents(path: Path) -> dict[str, list[str]]:
         for cause, effect in _edges(document["edges"]):
             parents[effect].append(cause)
     except OSError as error:
-        raise ConfigError(f"it cannot be read: {error.strerror}", where=f"{_WHERE} {path}") from error
+        what = f"it cannot be read: {error.strerror}"
+        raise ConfigError(what, where=f"{_WHERE} {path}", remedy=_GRAPH_FILE) from error
     except (ValueError, KeyError, TypeError) as error:
-        remedy = "give a file that CausalGraph.save wrote"
-        raise ConfigError(f"it is no causal graph: {error}", where=f"{_WHERE} {path}", remedy=remedy) from error
+        raise ConfigError(f"it is no causal graph: {error}", where=f"{_WHERE} {path}", remedy=_GRAPH_FILE) from error
     return parents
 
 
