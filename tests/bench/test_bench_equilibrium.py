@@ -323,3 +323,10 @@ def test_weights_of_a_round_sum_to_one_and_stale_updates_exchange_less(small):
 def test_every_bench_runs_in_small_on_the_real_data(name, shared_data, tmp_path):
     result = run_bench(name, "smoke", tmp_path, make_progress("silent"))
     assert result["rows"] and not any(note.startswith("left out") for note in result["notes"])
+
+
+def test_noise_suits_the_data_unless_it_was_chosen():
+    assert known.SHAPLEY.suited_to("hospital").choice(0.1) == {"name": "nashcoder", "alpha": 0.1, "sigma": 0.5}
+    assert known.SHAPLEY.suited_to("adult") == known.SHAPLEY
+    for method in (known.NOISE, known.PUBLISHED, known.CAPPED, known.GAUSSIAN, known.NONE):
+        assert method.suited_to("faces") == method
