@@ -586,6 +586,7 @@ ROOMS: dict[str, dict[str, Mistake]] = {
         "The folder holds nothing to report on": lambda folder: (folder / "empty").mkdir(),
         "The folder of the demo is not empty": nothing,
         "There is no such bench": nothing,
+        "A cluster's address, and no cluster": nothing,
         "There is no such preset": nothing,
         "The data sets of a bench are not there": have_no_data_sets,
         "The doctor needs both files": nothing,

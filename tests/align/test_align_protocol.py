@@ -132,7 +132,7 @@ def test_integers_here_and_strings_there_names_both_parties():
 
 @pytest.mark.parametrize("policy", ["drop", "impute"])
 def test_a_party_with_unusable_ids_ends_everybody_with_its_reason(policy):
-    with pytest.raises(DataError, match="registry: 1 id occurs more than once"):
+    with pytest.raises(DataError, match="registry: 1 ids occur more than once"):
         align_together({"clinic": [1, 2], "lab": [1, 2], "registry": [1, 1]}, active="clinic", policy=policy)
 
 

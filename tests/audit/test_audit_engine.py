@@ -91,7 +91,7 @@ def test_on_ray_every_job_is_a_task_and_records_travel_once(monkeypatch):
     names = [name for name, _ in cluster.calls]
     assert names.count("put") == names.count("init") == names.count("shutdown") == 1
     asked = dict(cluster.calls)["init"]
-    assert (asked["address"], asked["num_cpus"]) == (None, 2)
+    assert (asked["address"], asked["num_cpus"]) == ("local", 2), "a cluster that happens to run here is not asked"
     assert dict(cluster.calls)["remote"] == {"num_gpus": 1}
 
 
@@ -109,6 +109,21 @@ def test_a_cluster_is_found_at_its_address(monkeypatch):
     asked = dict(cluster.calls)["init"]
     assert asked["address"] == "ray://head:10001"
     assert "num_cpus" not in asked, "a cluster has the processors it has"
+
+
+@pytest.mark.parametrize("trouble", [ConnectionError("Could not find any running Ray instance."), ValueError("format")])
+def test_an_address_where_no_cluster_can_be_joined_is_told(monkeypatch, trouble):
+    cluster = Cluster()
+    monkeypatch.setitem(sys.modules, "ray", cluster)
+
+    def nobody(**options):
+        raise trouble
+
+    monkeypatch.setattr(cluster, "init", nobody)
+    with pytest.raises(ConfigError, match=r"address: no Ray cluster can be joined at 'auto' .*ray start --head"):
+        everything(make_engine("ray", address="auto"), [1])
+    with pytest.raises(type(trouble), match=str(trouble)):  # nobody gave an address: the trouble is another one
+        everything(make_engine("ray"), [1])
 
 
 def test_the_cluster_is_let_go_after_an_error(monkeypatch):

@@ -9,7 +9,7 @@ from functools import partial
 import numpy as np
 import pytest
 
-from colonnade.bench import kept
+from colonnade.bench import Workers, kept
 from colonnade.bench.causal import presets, published, tables
 from colonnade.bench.causal.generator import Design
 from colonnade.bench.causal.methods import Colonnade, EmptyGraph, RandomGraph
@@ -131,7 +131,7 @@ def test_methods_that_were_not_run_still_show_what_was_published():
 @pytest.mark.slow
 def test_several_processes_give_the_same_rows():
     cases = [Case("fresh", partial(tables._fresh, Design(6, 8, records=60)), [RandomGraph(), EmptyGraph()], range(3))]
-    assert run_table(cases, Progress(), "t", jobs=2) == run_table(cases, Progress(), "t")
+    assert run_table(cases, Progress(), "t", workers=Workers(jobs=2)) == run_table(cases, Progress(), "t")
 
 
 def test_the_interval_is_students():

@@ -11,6 +11,7 @@ from colonnade.bench.causal.methods import Colonnade
 from colonnade.bench.causal.published import Published
 from colonnade.bench.causal.sets import fresh
 from colonnade.bench.causal.variants import Variant, drawn, looks, recipe_settings, run_variants, suffixed
+from colonnade.bench.workers import ALONE
 from colonnade.discover.discover import discover
 from colonnade.federation.discovery import RECIPES, DiscoverySettings
 from colonnade.progress import Progress
@@ -35,7 +36,7 @@ class Fixed:
 
 
 def rows_of(variants, preset="smoke"):
-    return run_variants("t", variants, TINY, preset, Progress(), folder=None, jobs=1)
+    return run_variants("t", variants, TINY, preset, Progress(), folder=None, workers=ALONE)
 
 
 def test_every_row_names_what_its_variant_is_and_what_the_paper_says():

@@ -13,6 +13,7 @@ from colonnade.bench.equilibrium.attackers import NAMES, with_ceiling, without_c
 from colonnade.bench.equilibrium.play import Clock, Play, target_f1, trivial
 from colonnade.bench.equilibrium.setting import SIZES, Size
 from colonnade.bench.equilibrium.table import ADULT, FACES, HOSPITAL, compare, judged
+from colonnade.bench.workers import ALONE
 from colonnade.data.datasets import Dataset
 from colonnade.errors import ConfigError
 from colonnade.progress import Progress, make_progress
@@ -269,7 +270,7 @@ def test_listed_are_the_published_figures_and_the_table():
 
 
 def test_a_table_is_what_is_found_by_hand_and_kept(small, tmp_path, monkeypatch):
-    rows = compare([ADULT], "smoke", Notes(), tmp_path, 1)
+    rows = compare([ADULT], "smoke", Notes(), tmp_path, ALONE)
     row = next(row for row in rows if row["method"] == "nashcoder" and row["alpha"] == 2.0)
     play = Play(ADULT, known._FEW[1], 2.0, 0, "smoke")
     model = play.trained(sets.scene(ADULT, None, None), Clock())
@@ -282,7 +283,7 @@ def test_a_table_is_what_is_found_by_hand_and_kept(small, tmp_path, monkeypatch)
     assert row["target_cost"] == pytest.approx(undefended["target"] - row["target"], abs=2e-4)
     assert {row["hypervolume"] is None for row in rows if row["method"] != "none"} == {False}
     monkeypatch.setattr(Play, "run", lambda self: pytest.fail("trained again"))
-    assert compare([ADULT], "smoke", Notes(), tmp_path, 1) == rows
+    assert compare([ADULT], "smoke", Notes(), tmp_path, ALONE) == rows
 
 
 @pytest.mark.parametrize("name", EQUILIBRIUM)

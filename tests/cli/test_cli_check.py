@@ -193,7 +193,15 @@ class TestDiscovery:
     def test_own_knowledge_against_what_all_know(self, study):
         study.federation["knowledge"] = {"forbidden": [["glucose", "age"]]}
         study.party["knowledge"] = {"required": [["glucose", "age"]]}
-        assert only(study.check()).field == "knowledge"
+        problem = only(study.check())
+        assert (problem.file.name, problem.field) == ("lab.yaml", "knowledge")
+
+    def test_what_all_know_contradicts_itself(self, study):
+        """The party would search its own file for a mistake that all have agreed on."""
+        study.federation["knowledge"] = {"required": [["glucose", "age"], ["age", "glucose"]]}
+        problem = only(study.check())
+        assert (problem.file.name, problem.field) == ("federation.yaml", "knowledge")
+        assert "cycle" in problem.what
 
     def test_the_coordinator_is_a_peer_too(self, study):
         notes = study.check(network=True)
@@ -210,7 +218,7 @@ class TestDiscovery:
 def test_an_unknown_defense_names_the_nearest(study):
     study.party["defense"] = {"name": "gausian"}
     problem = only(study.check())
-    assert (problem.field, problem.remedy) == ("defense", "did you mean 'gaussian'?")
+    assert (problem.field, problem.remedy) == ("defense.name", "did you mean 'gaussian'?")
 
 
 @pytest.mark.parametrize(

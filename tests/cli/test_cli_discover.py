@@ -151,7 +151,7 @@ def test_records_that_cannot_be_used(village, column, what):
 def test_alone_a_coordinator_must_be_named(village):
     del village.federation["coordinator"]
     result = discover(village, "lab")
-    assert (result.exit_code, result.stderr.startswith("error: federation.yaml: coordinator: is missing")) == (3, True)
+    assert (result.exit_code, "federation.yaml: coordinator: is missing" in result.stderr) == (3, True)
 
 
 @pytest.mark.parametrize("command", ["join", "train", "predict"])

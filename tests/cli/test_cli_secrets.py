@@ -101,6 +101,5 @@ def test_the_label_is_no_secret_of_a_passive_party_either(study):
     checked, trained, joined = study.each_command("lab")
     assert "'outcome' is the label, no secret" in checked.output and checked.exit_code == 3
     for result in (trained, joined):
-        assert (
-            result.output.splitlines()[-1] == "error: lab: sensitive: 'outcome' is the label, no secret (leave it out)"
-        )
+        line = f"error: {study.folder}/lab.yaml: sensitive: 'outcome' is the label, no secret (leave it out)"
+        assert result.output.splitlines()[-1] == line

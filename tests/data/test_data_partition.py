@@ -75,6 +75,11 @@ def test_strips_laid_side_by_side_are_the_image(count, width):
     assert widths[-1] >= width // count
 
 
+def test_channels_last_is_said_of_the_images_that_were_given():
+    with pytest.raises(DataError, match=r"images: images of shape \(2, 8, 8, 3\) seem to have their channels last"):
+        by_strip(np.zeros((2, 8, 8, 3), np.uint8), ["left", "right"])
+
+
 def test_by_strip_adds_a_label_only_party():
     label = pd.Series([0, 1])
     parts = by_strip(np.zeros((2, 3, 4, 4), np.uint8), ["left", "right"], label=("server", label), ids=pd.Index([5, 6]))

@@ -113,6 +113,14 @@ def test_unknown_columns_are_named_with_the_nearest_one(frame):
         Records.from_frame(frame, id_column="patient", columns=["aeg", "town"], label="il", where="bank.csv")
 
 
+def test_of_many_unknown_columns_the_first_few_are_named(frame):
+    """A line of a thousand names hides what is wrong."""
+    wanted = ["aeg", *(f"gene {number}" for number in range(99))]
+    with pytest.raises(DataError) as caught:
+        Records.from_frame(frame, id_column="patient", columns=wanted)
+    assert caught.value.what == "no such column: 'aeg' (did you mean 'age'?); 'gene 0'; 'gene 1'; and 97 more"
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [

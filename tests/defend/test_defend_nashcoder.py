@@ -422,7 +422,7 @@ def test_a_party_that_names_no_secret_is_told_where_to_name_one():
     made = co.Federation.from_frame(frame(), PARTIES, label=("clinic", "outcome"))
     with pytest.raises(ConfigError, match="'nashcoder' hides sensitive columns, and none is named") as caught:
         co.train(made, "nashcoder", **QUICK)
-    assert caught.value.where == "lab" and "secrets=" in caught.value.remedy
+    assert caught.value.where == "lab" and "secrets of the federation" in caught.value.remedy
 
 
 def test_its_log_stays_with_the_party_and_has_a_line_an_epoch():

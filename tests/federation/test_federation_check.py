@@ -185,8 +185,9 @@ def test_a_label_that_does_not_fit_the_task(study):
 
 
 def test_missing_labels(study):
+    study.tables["clinic"]["id"] = list("abcdefgh")
     study.tables["clinic"].loc[2, "outcome"] = None
-    assert "labels are missing" in only(study.problems("clinic")).what
+    assert only(study.problems("clinic")).what == "there is no label for record c"
 
 
 def test_a_passive_party_without_columns(study):
@@ -212,7 +213,7 @@ def test_a_split_column_is_checked_and_is_no_feature(study):
     study.federation["task"] = {"split": {"column": "part"}}
     assert "split column 'part'" in only(study.problems("clinic")).what
     study.tables["clinic"]["part"] = ["train"] * 7 + ["tset"]
-    assert "no known part" in only(study.problems("clinic")).what
+    assert only(study.problems("clinic")).what == "there is no known part for record 7"
     study.tables["clinic"]["part"] = ["train"] * 7 + ["test"]
     assert study.problems("clinic") == []
 

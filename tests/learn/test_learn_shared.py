@@ -298,7 +298,9 @@ def test_a_defense_that_needs_labels_is_refused_before_a_party_talks_to_anybody(
     monkeypatch.setattr(learn_join, "make_defense", lambda name, **strength: Supervised())
     with pytest.raises(ConfigError, match="is missing") as caught:
         learn_join.join(write_party(files, "lab"), Progress())
-    assert caught.value.where == "lab: credentials", "with shared labels, the next thing that is needed is a kit"
+    assert caught.value.where.endswith("lab.yaml: credentials"), (
+        "with shared labels, the next thing that is needed is a kit"
+    )
     agreed = (files / "federation.yaml").read_text()
     (files / "federation.yaml").write_text(agreed.replace("labels: shared", "labels: server"))
     with pytest.raises(ConfigError, match=REFUSED):

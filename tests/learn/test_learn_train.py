@@ -243,9 +243,33 @@ def test_a_damaged_model_folder_is_named(federation, tmp_path):
         co.load(tmp_path / "nowhere")
 
 
-def test_a_validation_loss_that_explodes_is_said_so(federation):
-    with pytest.raises(RunError, match="no number"):
-        co.train(federation, progress=False, patience=2, optimizer={"learning_rate": 1e20}, **QUICK)
+@pytest.mark.parametrize("patience", [None, 2])
+@pytest.mark.parametrize("labels", ["server", "shared"])
+def test_a_loss_that_explodes_ends_the_run_and_names_the_step(federation, tmp_path, patience, labels):
+    """A model of no numbers would be taken for a trained one: the command ended well."""
+    settings = {"optimizer": {"learning_rate": 1e20}, "patience": patience, "labels": labels, "checkpoint_every": 1}
+    expected = r"step 1: the training loss is no number \(lower task.optimizer.learning_rate\)"
+    for resume in (False, True):
+        with pytest.raises(RunError, match=expected):
+            co.train(federation, progress=False, run=tmp_path, resume=resume, **settings, **QUICK)
+        assert all(list((tmp_path / party / "checkpoints").iterdir()) for party in PARTIES), "what was kept stays"
+
+
+def test_a_network_that_does_not_fit_names_the_setting_and_the_party(federation):
+    with pytest.raises(ConfigError, match=r"clinic: task\.network\.family: module 1 of resnet18: it needs images"):
+        co.train(federation, network="resnet18", progress=False)
+    with pytest.raises(ConfigError, match=r"clinic: task\.network\.cut: mlp has 7 modules"):
+        co.train(federation, network={"cut": 9}, progress=False)
+
+
+def test_records_that_do_not_fit_the_model_are_the_partys(federation):
+    """With five parties nobody knew whose column it was."""
+    model = co.train(federation, progress=False, epochs=1)
+    with pytest.raises(DataError, match=r"lab: column 'glucose' held numbers .* \(make it numbers again\)"):
+        model.predict(frame(20).assign(glucose="high"))
+    dates = frame().assign(claims=pd.Timestamp("2020-01-01"))
+    with pytest.raises(DataError, match="insurer: column 'claims' holds dates"):
+        co.train(co.Federation.from_frame(dates, PARTIES, label=("clinic", "outcome")), progress=False)
 
 
 def test_imputed_alignment_is_the_same_every_time():

@@ -1,4 +1,4 @@
-"""Where the cells of a matrix are computed: in this process, in several, or on a Ray cluster."""
+"""Where the cells of a matrix or the rows of a bench are computed: in this process, in several, or on a Ray cluster."""
 
 from __future__ import annotations
 
@@ -70,8 +70,7 @@ def ray_crew(shared: Any, address: str | None = None, jobs: int | None = None, g
     ray = _ray()
     started = not ray.is_initialized()
     if started:
-        own = {"num_cpus": jobs, "include_dashboard": False} if address is None else {}
-        ray.init(address=address, log_to_driver=False, logging_level=logging.ERROR, **own)
+        _join(ray, address, jobs)
     try:
         everywhere = ray.put(shared)  # records travel once, not with every task
 
@@ -87,6 +86,19 @@ def ray_crew(shared: Any, address: str | None = None, jobs: int | None = None, g
     finally:
         if started:
             ray.shutdown()
+
+
+def _join(ray: Any, address: str | None, jobs: int | None) -> None:
+    silent = {"log_to_driver": False, "logging_level": logging.ERROR}
+    if address is None:
+        # "local" is one of our own; without it Ray would join whatever cluster it finds on this machine.
+        ray.init(address="local", num_cpus=jobs, include_dashboard=False, **silent)
+        return
+    try:
+        ray.init(address=address, **silent)
+    except (ConnectionError, ValueError) as error:
+        remedy = "start one with 'ray start --head', have its token, or leave the address out"
+        raise ConfigError(f"no Ray cluster can be joined at '{address}'", where="address", remedy=remedy) from error
 
 
 def _ray() -> Any:

@@ -3,6 +3,7 @@
 from colonnade.bench import causal, discovery_leak, equilibrium, images, secure_iteration, secure_matmul
 from colonnade.bench.registry import BENCHES, PRESETS, Bench, Preset, Row
 from colonnade.bench.result import run_bench
+from colonnade.bench.workers import Workers
 
 __all__ = [
     "BENCHES",
@@ -10,6 +11,7 @@ __all__ = [
     "Bench",
     "Preset",
     "Row",
+    "Workers",
     "causal",
     "discovery_leak",
     "equilibrium",

@@ -9,15 +9,13 @@ import ast
 import hashlib
 import json
 import re
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from concurrent.futures import Executor, Future, ProcessPoolExecutor, as_completed
-from contextlib import nullcontext
+from collections.abc import Iterable, Iterator, Sequence
 from functools import cache
-from multiprocessing import get_context
 from pathlib import Path
 from typing import Any, Protocol
 
-from colonnade.errors import RunError
+from colonnade.bench.workers import ALONE, Workers
+from colonnade.errors import ColonnadeError, RunError
 from colonnade.progress import Progress
 from colonnade.run import write_atomically
 
@@ -48,7 +46,11 @@ def file_name(title: str, deciding: Sequence[Any], files: Iterable[Path]) -> str
 
 
 def finished(
-    work: Sequence[Job], progress: Progress, folder: Path | None = None, jobs: int = 1
+    work: Sequence[Job],
+    progress: Progress,
+    folder: Path | None = None,
+    workers: Workers = ALONE,
+    device: str = "cpu",
 ) -> Iterator[tuple[int, Any]]:
     """Yield the place and result of every job as it ends, kept ones first; None where it failed, which is said.
 
@@ -56,19 +58,23 @@ def finished(
         work: what to run.
         progress: is told what failed, through its `message`.
         folder: keeps results; None keeps nothing.
-        jobs: how many processes work at once.
+        workers: who run it; results are kept here, wherever they come from.
+        device: where jobs compute; on `cuda` each of Ray's tasks asks for one GPU.
     """
     kept = {place: found for place, job in enumerate(work) if (found := _kept(folder, job)) is not None}
     yield from kept.items()
     waiting = [place for place in range(len(work)) if place not in kept]
-    with _pool(jobs) as pool:
-        for place, get in _started(work, waiting, pool):
-            try:
-                found = get()
-            except RunError as error:
-                progress.message(f"left out: {work[place].title}: {error}")
+    if not waiting:
+        return
+    with workers.crew(device) as crew:
+        for number, found in crew(_outcome, [work[place] for place in waiting]):
+            place = waiting[number]
+            if isinstance(found, RunError):
+                progress.message(f"left out: {work[place].title}: {found}")
                 yield place, None
                 continue
+            if isinstance(found, ColonnadeError):
+                raise found
             if folder is not None:
                 folder.mkdir(parents=True, exist_ok=True)
                 write_atomically(folder / work[place].file_name, json.dumps(found).encode())
@@ -100,15 +106,9 @@ def _kept(folder: Path | None, job: Job) -> Any:
     return json.loads(path.read_bytes())
 
 
-def _pool(jobs: int) -> ProcessPoolExecutor | nullcontext[None]:
-    return ProcessPoolExecutor(jobs, get_context("spawn")) if jobs > 1 else nullcontext()
-
-
-def _started(
-    work: Sequence[Job], waiting: Sequence[int], pool: Executor | None
-) -> Iterator[tuple[int, Callable[[], Any]]]:
-    if pool is None:
-        yield from ((place, work[place].run) for place in waiting)
-        return
-    places: dict[Future[Any], int] = {pool.submit(work[place].run): place for place in waiting}
-    yield from ((places[future], future.result) for future in as_completed(places))
+def _outcome(_: None, job: Job) -> Any:
+    """Return the result, or why there is none: what Ray raises for it elsewhere is a page long, and of its own kind."""
+    try:
+        return job.run()
+    except ColonnadeError as error:
+        return error

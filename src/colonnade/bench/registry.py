@@ -17,6 +17,8 @@ Row = dict[str, Any]
 """One line of a result: whole words mapped to text, numbers or None."""
 
 Bench = Callable[[str, Progress], list[Row]]
-"""Takes a preset and a progress; returns rows. What it says through `progress.message` is kept beside the rows."""
+"""Takes a preset and a progress; returns rows. What it says through `progress.message` is kept beside the rows.
+
+One of many rows also takes by name a `folder`, which keeps each row, and the `workers` that run them."""
 
 BENCHES: Registry[Bench] = Registry("bench", "colonnade.benches")

@@ -11,6 +11,7 @@ from typing import Any
 
 from colonnade.bench.device import describe_device, python_version
 from colonnade.bench.registry import BENCHES, PRESETS, Row
+from colonnade.bench.workers import ALONE, Workers
 from colonnade.errors import ConfigError, nearest
 from colonnade.progress import Progress
 from colonnade.run import write_atomically
@@ -18,21 +19,26 @@ from colonnade.run import write_atomically
 _PACKAGES = ("colonnade", "gmpy2", "numpy", "phe", "scikit-learn", "scipy", "seal-python", "torch")
 
 
-def run_bench(name: str, preset: str, out: Path, progress: Progress, jobs: int = 1) -> dict[str, Any]:
+def run_bench(name: str, preset: str, out: Path, progress: Progress, workers: Workers = ALONE) -> dict[str, Any]:
     """Run the bench `name` and write `result.json` and `table.md` into `out`; return the result.
 
-    Benches of many rows keep each in `out`/rows as soon as it is there, and run `jobs` of them at once.
+    Benches of many rows keep each in `out`/rows as soon as it is there, and let `workers` run them.
 
     Raises:
-        ConfigError: there is no such bench or preset, or the folder cannot be written.
+        ConfigError: there is no such bench or preset, it has no rows for a cluster, or the folder cannot be written.
     """
     bench = BENCHES[name]
     if preset not in PRESETS:
         raise ConfigError(f"unknown preset '{preset}'", where="--preset", remedy=nearest(preset, PRESETS))
+    takes = inspect.signature(bench).parameters
+    if workers.engine != "local" and "workers" not in takes:
+        what = f"'{name}' has no rows that could run elsewhere"
+        raise ConfigError(what, where="engine", remedy="choose the engine 'local'")
     _make_folder(out)
     noted = _Noted(progress)
-    takes = inspect.signature(bench).parameters
-    options = {"folder": out / "rows", "jobs": jobs}
+    if workers.engine != "local":
+        noted.message("rows were tasks of Ray; the device named here is that of the machine that gathered them")
+    options = {"folder": out / "rows", "workers": workers}
     rows = bench(preset, noted, **{name: value for name, value in options.items() if name in takes})
     result = {
         "bench": name,

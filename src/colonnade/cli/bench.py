@@ -42,15 +42,18 @@ def run(
     *,
     preset: Annotated[str, typer.Option(help="smoke: a minute; default: the numbers; paper: all sizes.")] = "default",
     out: Annotated[Path, typer.Option(help="The folder to write result.json and table.md into.")],
+    engine: Annotated[str, typer.Option(help="local, or ray: each row a task, where a bench has many.")] = "local",
     jobs: Annotated[int, typer.Option(min=1, help="Rows to run at once, where a bench has many.")] = 1,
+    address: Annotated[str | None, typer.Option(help="Of a Ray cluster; without it one is started here.")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Progress as JSON lines, then the result.")] = False,
 ) -> None:
     """Run a bench; write result.json and table.md."""
-    from colonnade.bench import run_bench
+    from colonnade.bench import Workers, run_bench
     from colonnade.progress import make_progress
 
+    workers = Workers(engine, jobs, address)
     with make_progress("json" if as_json else "auto") as progress:
-        result = run_bench(name, preset, out, progress, jobs)
+        result = run_bench(name, preset, out, progress, workers)
     if as_json:
         typer.echo(json.dumps({"event": "result", **result}))
     else:

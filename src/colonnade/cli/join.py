@@ -27,11 +27,16 @@ def join(
     """Align, train and test with the other parties over mutual TLS."""
     from colonnade.learn.join import TrainingPlace
     from colonnade.learn.join import join as take_part
+    from colonnade.learn.spread import help_out
+    from colonnade.learn.team import gathered, is_helper
     from colonnade.progress import make_progress
 
+    if is_helper():  # started by torchrun beside the process that is the party
+        help_out()
+        return
     place = TrainingPlace.read(federation, party, run)
-    with make_progress("json" if as_json else "auto") as progress:
-        part = take_part(place, progress, resume, wait)
+    with gathered(place.device) as team, make_progress("json" if as_json else "auto") as progress:
+        part = take_part(place, progress, resume, wait, team)
     folder = place.party.runs / place.run_name
     if as_json:
         typer.echo(

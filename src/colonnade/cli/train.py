@@ -31,9 +31,11 @@ def train(
     from colonnade.align.simulate import align_federation
     from colonnade.learn.join import TrainingPlace
     from colonnade.learn.simulate import federation_of, simulate
+    from colonnade.learn.team import require_no_team
     from colonnade.place import places_of
     from colonnade.progress import make_progress
 
+    require_no_team("train")
     places = places_of(TrainingPlace, federation, party)
     with make_progress("json" if as_json else "auto") as progress:
         progress.message("aligning records")

@@ -20,6 +20,7 @@ from colonnade.federation.files import PartyFile
 from colonnade.learn.agreement import Agreement
 from colonnade.learn.part import Part
 from colonnade.learn.role import Seat, require_labels, require_secrets
+from colonnade.learn.team import Team
 from colonnade.learn.train import take_part
 from colonnade.place import Place
 from colonnade.progress import Progress
@@ -164,9 +165,14 @@ def _check_answers(records: Records, split: pd.Series[Any] | None, file: Path) -
         split_from_column(split, validation=0, where=str(file))
 
 
-def join(place: TrainingPlace, progress: Progress, resume: bool = False, wait: float = 300.0) -> Part:
-    """Align, train, and keep this party's part of the model in its run folder."""
+def join(
+    place: TrainingPlace, progress: Progress, resume: bool = False, wait: float = 300.0, team: Team | None = None
+) -> Part:
+    """Align, train, and keep this party's part of the model in its run folder; a `team` shares its bottom model."""
     records, split = place.records()
+    if team and not records.has_features:
+        what = f"has no columns that {team.size} processes could share"
+        raise ConfigError(what, where=place.name, remedy="start it without torchrun")
     defense, device, agreement = place.defense, place.device, place.agreement
     require_labels(defense, agreement, place.name)
     require_secrets(defense, records, place.name)
@@ -185,5 +191,5 @@ def join(place: TrainingPlace, progress: Progress, resume: bool = False, wait: f
             resume=resume,
             secret=secret,
         )
-        seat = Seat(place.name, records, alignment, defense, device, run, resume, secret, split)
+        seat = Seat(place.name, records, alignment, defense, device, run, resume, secret, split, team)
         return take_part(channel, agreement, seat, progress)

@@ -28,6 +28,8 @@ from colonnade.learn.bottom import Bottom
 from colonnade.learn.checkpoint import Checkpoints, named, under
 from colonnade.learn.optimize import learning_rate
 from colonnade.learn.part import BottomPart, Part, naming
+from colonnade.learn.spread import Spread
+from colonnade.learn.team import Team
 from colonnade.learn.timetable import Timetable
 from colonnade.nets import build_bottom
 from colonnade.run import Run
@@ -48,6 +50,7 @@ class Seat:
         resume: go on from the last step that all parties hold.
         secret: known to this party alone; its first weights and its noise come from it.
         split: the active party's own word on which record is for what; None assigns by id.
+        team: this party's own processes, where it was started as several.
     """
 
     party: str
@@ -59,6 +62,7 @@ class Seat:
     resume: bool = False
     secret: bytes = SIMULATION_SECRET
     split: pd.Series[Any] | None = None
+    team: Team | None = None
 
     @property
     def checkpoint_folder(self) -> Path | None:
@@ -122,8 +126,8 @@ class Role(ABC):
                 break
         if self.task.patience is not None:
             self._return_to_best()
-        if self.bottom:
-            self.seat.defense.finish(self.bottom.network, self.bottom.features[self._trained_on])
+        if self.bottom and self._part:
+            self.seat.defense.finish(self._part.network, self.bottom.features[self._trained_on])
         return self.close()
 
     @abstractmethod
@@ -186,8 +190,10 @@ class Role(ABC):
         seat.defense.meet(preparation)
         with naming_the_setting(seat.party):
             network = build_bottom(**recipe, seed=self.private_seed("bottom"))
+        network = seat.defense.extend(network, recipe["input_shape"])
+        self._part = BottomPart(network, preparation, seat.defense, recipe, seat.party)
         self.bottom = Bottom(
-            seat.defense.extend(network, recipe["input_shape"]),
+            Spread(self._part, seat.team, seat.device) if seat.team else network,
             features,
             seat.defense,
             settings=self.task.optimizer,
@@ -198,8 +204,7 @@ class Role(ABC):
         self._trained_on = torch.from_numpy(trained_on)
         if seat.defense.needs_secrets and seat.records.secrets is not None:
             seat.defense.confide(prepare_secrets(seat.records.secrets, trained_on, seat.party))
-        seat.defense.prepare(self.bottom.network, self.bottom.features[self._trained_on])
-        self._part = BottomPart(self.bottom.network, preparation, seat.defense, recipe, seat.party)
+        seat.defense.prepare(network, self.bottom.features[self._trained_on])
 
     def _augmentation(self, shape: tuple[int, ...]) -> Shifts | None:
         if self.task.augment == "none":

@@ -20,9 +20,17 @@ _TRIM_THRESHOLD, _MMAP_THRESHOLD = -1, -3  # names of glibc's mallopt
 _KEPT_BYTES, _SMALL_BYTES = 32 << 20, 8 << 20
 
 
-@cache
+_STARTING = threading.Lock()
+
+
 def wire_loop() -> asyncio.AbstractEventLoop:
     """Return the loop; its thread starts with the first call and ends with the process."""
+    with _STARTING:  # a cache alone lets two threads that ask at once start two loops
+        return _started_loop()
+
+
+@cache
+def _started_loop() -> asyncio.AbstractEventLoop:
     _keep_freed_memory()
     loop = asyncio.new_event_loop()
     threading.Thread(target=loop.run_forever, name="colonnade-wire", daemon=True).start()

@@ -10,13 +10,14 @@ from colonnade.bench.causal.variants import Variant, fifteen_attributes, recipe_
 from colonnade.bench.causal.watched import GATHERED, WHOSE, PermutedRecords, Watched
 from colonnade.bench.discovery_leak import Case
 from colonnade.bench.registry import BENCHES, Row
+from colonnade.bench.workers import ALONE, Workers
 from colonnade.progress import Progress
 
 _APART, _SUM = Case("unsplit", secure=False), Case("unsplit")
 
 
 @BENCHES.register("vfedcd-table3")
-def table3(preset: str, progress: Progress, *, folder: Path | None = None, jobs: int = 1) -> list[Row]:
+def table3(preset: str, progress: Progress, *, folder: Path | None = None, workers: Workers = ALONE) -> list[Row]:
     """Table 3: the framework, with the validator, with secure dispatch; SHD, F1 and the correlation of UnSplit."""
     progress.message(
         "framework: the weight of acyclicity stays 0; sparsity stays, which the paper's objective counts to the "
@@ -33,7 +34,7 @@ def table3(preset: str, progress: Progress, *, folder: Path | None = None, jobs:
     )
     variants = [*_variants(preset), Variant(PermutedRecords())]
     data = fifteen_attributes(preset)
-    return run_variants("vfedcd-table3", variants, data, preset, progress, folder=folder, jobs=jobs)
+    return run_variants("vfedcd-table3", variants, data, preset, progress, folder=folder, workers=workers)
 
 
 def _variants(preset: str) -> Iterator[Variant]:

@@ -11,13 +11,14 @@ from colonnade.bench.causal.variants import READING, Variant, drawn, recipe_sett
 from colonnade.bench.causal.watched import GATHERED, WHOSE, PermutedRecords, Watched
 from colonnade.bench.discovery_leak import Case
 from colonnade.bench.registry import BENCHES, Row
+from colonnade.bench.workers import ALONE, Workers
 from colonnade.progress import Progress
 
 _ATTACKERS = {"single party": "one party", "three of four parties": "all but one"}
 
 
 @BENCHES.register("vfedcd-table7")
-def table7(preset: str, progress: Progress, *, folder: Path | None = None, jobs: int = 1) -> list[Row]:
+def table7(preset: str, progress: Progress, *, folder: Path | None = None, workers: Workers = ALONE) -> list[Row]:
     """Table 7: UnSplit by one party and by three of four, 30 attributes held 8/8/7/7; beside a stronger attack."""
     progress.message(READING)
     progress.message(f"{WHOSE}; accomplices take their own features out of each other's sums")
@@ -28,7 +29,7 @@ def table7(preset: str, progress: Progress, *, folder: Path | None = None, jobs:
     )
     data = drawn(Design(8, 12, records=200), 4) if preset == "smoke" else drawn(Design(30, 120), (8, 8, 7, 7))
     variants = [*_variants(preset), Variant(PermutedRecords())]
-    return run_variants("vfedcd-table7", variants, data, preset, progress, folder=folder, jobs=jobs)
+    return run_variants("vfedcd-table7", variants, data, preset, progress, folder=folder, workers=workers)
 
 
 def _variants(preset: str) -> Iterator[Variant]:

@@ -9,13 +9,14 @@ from colonnade.bench.causal.methods import Colonnade
 from colonnade.bench.causal.published import FIGURE3
 from colonnade.bench.causal.variants import Variant, fifteen_attributes, recipe_settings, run_variants, suffixed
 from colonnade.bench.registry import BENCHES, Row
+from colonnade.bench.workers import ALONE, Workers
 from colonnade.progress import Progress
 
 _LAYERS = (1, 2, 3)
 
 
 @BENCHES.register("vfedcd-fig3")
-def figure3(preset: str, progress: Progress, *, folder: Path | None = None, jobs: int = 1) -> list[Row]:
+def figure3(preset: str, progress: Progress, *, folder: Path | None = None, workers: Workers = ALONE) -> list[Row]:
     """Figure 3: F1 of edges inside a party and between parties, by the hidden layers of the decoders."""
     progress.message(f"published: {FIGURE3}")
     progress.message(
@@ -30,7 +31,7 @@ def figure3(preset: str, progress: Progress, *, folder: Path | None = None, jobs
     progress.message("in the clear: encryption leaves decoders alone and changes features by rounding only")
     progress.message("the default recipe was chosen with one hidden layer; deeper decoders run on it as it is")
     variants, data = list(_variants(preset)), fifteen_attributes(preset)
-    rows = run_variants("vfedcd-fig3", variants, data, preset, progress, folder=folder, jobs=jobs)
+    rows = run_variants("vfedcd-fig3", variants, data, preset, progress, folder=folder, workers=workers)
     return [{**row, "gap": _gap(row)} for row in rows]
 
 

@@ -12,6 +12,7 @@ from colonnade.bench.causal.variants import READING, Variant, drawn, looks, reci
 from colonnade.bench.causal.watched import GATHERED, WHOSE, PermutedRecords, Watched
 from colonnade.bench.discovery_leak import Case
 from colonnade.bench.registry import BENCHES, Row
+from colonnade.bench.workers import ALONE, Workers
 from colonnade.progress import Progress
 
 _LEVELS: tuple[tuple[str, dict[str, Any], Published], ...] = (
@@ -24,7 +25,7 @@ _LEVELS: tuple[tuple[str, dict[str, Any], Published], ...] = (
 
 
 @BENCHES.register("vfedcd-fig5")
-def figure5(preset: str, progress: Progress, *, folder: Path | None = None, jobs: int = 1) -> list[Row]:
+def figure5(preset: str, progress: Progress, *, folder: Path | None = None, workers: Workers = ALONE) -> list[Row]:
     """Figure 5: SHD and what a party learns with the coordinator's help, by the noise on edge strengths."""
     progress.message(READING)
     progress.message(
@@ -46,7 +47,7 @@ def figure5(preset: str, progress: Progress, *, folder: Path | None = None, jobs
     )
     design = Design(6, 8, records=200) if preset == "smoke" else Design(20, 80)
     variants = [*_variants(preset, design.records), Variant(PermutedRecords())]
-    return run_variants("vfedcd-fig5", variants, drawn(design, 2), preset, progress, folder=folder, jobs=jobs)
+    return run_variants("vfedcd-fig5", variants, drawn(design, 2), preset, progress, folder=folder, workers=workers)
 
 
 def _variants(preset: str, records: int) -> Iterator[Variant]:

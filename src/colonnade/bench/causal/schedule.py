@@ -10,6 +10,7 @@ from colonnade.bench.causal.methods import Colonnade
 from colonnade.bench.causal.published import FIGURE4_GROWTH, FIGURE4_LOCAL_UPDATES, Published
 from colonnade.bench.causal.variants import Variant, fifteen_attributes, looks, recipe_settings, run_variants, suffixed
 from colonnade.bench.registry import BENCHES, Row
+from colonnade.bench.workers import ALONE, Workers
 from colonnade.federation.discovery import DiscoverySettings
 from colonnade.progress import Progress
 
@@ -20,7 +21,7 @@ _LOCAL_UPDATES = (1, 2, 3, 5)
 
 
 @BENCHES.register("vfedcd-fig4")
-def figure4(preset: str, progress: Progress, *, folder: Path | None = None, jobs: int = 1) -> list[Row]:
+def figure4(preset: str, progress: Progress, *, folder: Path | None = None, workers: Workers = ALONE) -> list[Row]:
     """Figure 4: accuracy by the growth of the weight of acyclicity, γ, and by the updates between two exchanges, Q."""
     low, high = FIGURE4_GROWTH
     progress.message(f"published: γ from {low} to {high} hardly changes SHD and F1; without numbers")
@@ -40,7 +41,7 @@ def figure4(preset: str, progress: Progress, *, folder: Path | None = None, jobs
     data = fifteen_attributes(preset)
     records = len(data[1](0).frame)
     variants = [variant for recipe in ("default", "paper") for variant in _variants(recipe, preset, records)]
-    return run_variants("vfedcd-fig4", variants, data, preset, progress, folder=folder, jobs=jobs)
+    return run_variants("vfedcd-fig4", variants, data, preset, progress, folder=folder, workers=workers)
 
 
 def _variants(recipe: str, preset: str, records: int) -> Iterator[Variant]:

@@ -14,6 +14,7 @@ from colonnade.bench.causal.sets import CausalSet
 from colonnade.bench.causal.summary import with_means
 from colonnade.bench.kept import file_name, finished
 from colonnade.bench.registry import Row
+from colonnade.bench.workers import ALONE, Workers
 from colonnade.line_file import plain
 from colonnade.progress import Progress
 
@@ -86,7 +87,7 @@ class Job:
 
 
 def run_table(
-    cases: Sequence[Case], progress: Progress, title: str, folder: Path | None = None, jobs: int = 1
+    cases: Sequence[Case], progress: Progress, title: str, folder: Path | None = None, workers: Workers = ALONE
 ) -> list[Row]:
     """Return the rows of all cases: first the mean over seeds of each method, then every seed.
 
@@ -95,12 +96,12 @@ def run_table(
         progress: is told of every row; what failed is said through its `message`.
         title: of the bench.
         folder: keeps finished rows; None keeps nothing.
-        jobs: how many processes run rows at once.
+        workers: who run rows.
     """
     work = list(_jobs(cases))
     progress.start(len(work), title)
     rows: dict[int, Row] = {}
-    for done, (place, row) in enumerate(finished(work, progress, folder, jobs), start=1):
+    for done, (place, row) in enumerate(finished(work, progress, folder, workers), start=1):
         if row is not None:
             said = {"published_shd": work[place].published.shd, "published_f1": work[place].published.f1}
             rows[place] = {**row, **said}

@@ -13,6 +13,7 @@ from colonnade.bench.causal.presets import SEEDS, others, ours
 from colonnade.bench.causal.published import OURS, TABLE1, TABLE2, TABLE4, TABLE5, TABLE6, Published
 from colonnade.bench.causal.table import Case, run_table
 from colonnade.bench.registry import BENCHES, Row
+from colonnade.bench.workers import ALONE, Workers
 from colonnade.progress import Progress
 
 _NOISES: tuple[Noise, ...] = ("additive", "multiplicative", "poisson", "non-iid")
@@ -21,7 +22,7 @@ _FRESH_SEED = 1000  # far from every seed that a choice was made on
 
 
 @BENCHES.register("vfedcd-table1")
-def table1(preset: str, progress: Progress, *, folder: Path | None = None, jobs: int = 1) -> list[Row]:
+def table1(preset: str, progress: Progress, *, folder: Path | None = None, workers: Workers = ALONE) -> list[Row]:
     """Table 1: accuracy on 10, 15 and 25 attributes, stored and fresh, standardised and raw, and unit variance."""
     sizes = {"smoke": [(10, 40)]}.get(preset, [(10, 40), (15, 60), (25, 100)])
     progress.message(f"40, 60 and 100 edges are {_OUR_READING}")
@@ -31,11 +32,11 @@ def table1(preset: str, progress: Progress, *, folder: Path | None = None, jobs:
         for variables, edges in sizes
         for case in _synthetic(preset, compared, variables, edges, _entries(TABLE1[variables]), fresh=_both(preset))
     ]
-    return run_table(cases, progress, "vfedcd-table1", folder, jobs)
+    return run_table(cases, progress, "vfedcd-table1", folder, workers)
 
 
 @BENCHES.register("vfedcd-table2")
-def table2(preset: str, progress: Progress, *, folder: Path | None = None, jobs: int = 1) -> list[Row]:
+def table2(preset: str, progress: Progress, *, folder: Path | None = None, workers: Workers = ALONE) -> list[Row]:
     """Table 2: 15 attributes with 30 to 75 edges, Sachs and SynTReN."""
     compared = others(preset, progress)
     progress.message("Sachs: 17 edges, so the empty graph has an SHD of 17; Sachs and SynTReN on logarithms")
@@ -51,11 +52,11 @@ def table2(preset: str, progress: Progress, *, folder: Path | None = None, jobs:
             Case("sachs raw", _sachs_raw, methods, SEEDS[preset], one_set=True),
             Case("syntren", _syntren, methods, range(10), _entries(_table2("syntren"))),
         ]
-    return run_table(cases, progress, "vfedcd-table2", folder, jobs)
+    return run_table(cases, progress, "vfedcd-table2", folder, workers)
 
 
 @BENCHES.register("vfedcd-table4")
-def table4(preset: str, progress: Progress, *, folder: Path | None = None, jobs: int = 1) -> list[Row]:
+def table4(preset: str, progress: Progress, *, folder: Path | None = None, workers: Workers = ALONE) -> list[Row]:
     """Table 4: noise that is not additive or not independent, 30 attributes."""
     variables, edges = (10, 40) if preset == "smoke" else (30, 120)
     progress.message(f"{edges} edges are {_OUR_READING}; so are the kinds of noise, which it only names")
@@ -64,11 +65,11 @@ def table4(preset: str, progress: Progress, *, folder: Path | None = None, jobs:
         Case(noise, partial(_fresh, Design(variables, edges, noise=noise)), methods, SEEDS[preset], {"colonnade": said})
         for noise, said in ((noise, TABLE4[noise]) for noise in _NOISES)
     ]
-    return run_table(cases, progress, "vfedcd-table4", folder, jobs)
+    return run_table(cases, progress, "vfedcd-table4", folder, workers)
 
 
 @BENCHES.register("vfedcd-table5")
-def table5(preset: str, progress: Progress, *, folder: Path | None = None, jobs: int = 1) -> list[Row]:
+def table5(preset: str, progress: Progress, *, folder: Path | None = None, workers: Workers = ALONE) -> list[Row]:
     """Table 5: latent confounders; the same records with and without five of their 25 columns."""
     variables, edges = (10, 40) if preset == "smoke" else (25, 75)
     progress.message(f"{edges} edges are {_OUR_READING}; latent variables are drawn among those with two effects")
@@ -83,18 +84,18 @@ def table5(preset: str, progress: Progress, *, folder: Path | None = None, jobs:
         )
         for latent, said in TABLE5.items()
     ]
-    return run_table(cases, progress, "vfedcd-table5", folder, jobs)
+    return run_table(cases, progress, "vfedcd-table5", folder, workers)
 
 
 @BENCHES.register("vfedcd-table6")
-def table6(preset: str, progress: Progress, *, folder: Path | None = None, jobs: int = 1) -> list[Row]:
+def table6(preset: str, progress: Progress, *, folder: Path | None = None, workers: Workers = ALONE) -> list[Row]:
     """Table 6: the same 15 columns, held by three parties more and less evenly."""
     progress.message(f"60 edges are {_OUR_READING}; other methods see all columns, so the split cannot change them")
     cases = [
         Case("stored", partial(_stored, 15, 60, parties, True), _thrifty(preset), SEEDS[preset], {"colonnade": said})
         for parties, said in TABLE6.items()
     ]
-    return run_table(cases, progress, "vfedcd-table6", folder, jobs)
+    return run_table(cases, progress, "vfedcd-table6", folder, workers)
 
 
 def _synthetic(

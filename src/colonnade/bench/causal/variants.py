@@ -19,6 +19,7 @@ from colonnade.bench.causal.presets import SEEDS
 from colonnade.bench.causal.published import Published
 from colonnade.bench.causal.table import Case, run_table
 from colonnade.bench.registry import Row
+from colonnade.bench.workers import Workers
 from colonnade.federation.discovery import RECIPES, DiscoverySettings
 from colonnade.progress import Progress
 
@@ -47,7 +48,7 @@ def run_variants(
     progress: Progress,
     *,
     folder: Path | None,
-    jobs: int,
+    workers: Workers,
 ) -> list[Row]:
     """Return the rows of all variants, and of a random and an empty graph, on one kind of data: means first.
 
@@ -58,7 +59,7 @@ def run_variants(
         preset: decides the seeds.
         progress: is told of every row.
         folder: keeps finished rows; None keeps nothing.
-        jobs: how many processes run rows at once.
+        workers: who run rows.
     """
     named = {variant.method.name: variant for variant in variants}
     assert len(named) == len(variants), "variants of one name would be taken for one another"
@@ -67,7 +68,7 @@ def run_variants(
         progress.message("a smoke run: small data and a few epochs only, its scores mean nothing")
     methods = [*(variant.method for variant in variants), RandomGraph(), EmptyGraph()]
     said = {name: variant.published for name, variant in named.items()}
-    rows = run_table([Case(*data, methods, SEEDS[preset], said)], progress, title, folder, jobs)
+    rows = run_table([Case(*data, methods, SEEDS[preset], said)], progress, title, folder, workers)
     keys = dict.fromkeys(key for variant in variants for key in variant.keys)
     return [_told(row, named.get(row["method"], Variant(RandomGraph())), keys) for row in rows]
 

@@ -17,6 +17,7 @@ from colonnade.bench.equilibrium.setting import SIZES
 from colonnade.bench.equilibrium.table import HOSPITAL
 from colonnade.bench.kept import finished
 from colonnade.bench.registry import BENCHES, Row
+from colonnade.bench.workers import ALONE, Workers
 from colonnade.progress import Progress
 
 _ALPHA = 0.5
@@ -28,7 +29,7 @@ _TURNS = {"smoke": 1, "default": 3, "paper": 5}
 
 
 @BENCHES.register("equilibrium-fig7")
-def figure7(preset: str, progress: Progress, *, folder: Path | None = None, jobs: int = 1) -> list[Row]:
+def figure7(preset: str, progress: Progress, *, folder: Path | None = None, workers: Workers = ALONE) -> list[Row]:
     """Fig. 7: convergence, with and without adversarial training, and the time of a step beside standard training."""
     say_measured(progress)
     progress.message(
@@ -42,9 +43,9 @@ def figure7(preset: str, progress: Progress, *, folder: Path | None = None, jobs
     )
     compared = _COMPARED[:2] if preset == "smoke" else _COMPARED
     work = plays((HOSPITAL,), compared, preset, watched=True)
-    found = played(work, progress, "equilibrium-fig7", folder, jobs)
+    found = played(work, progress, "equilibrium-fig7", folder, workers)
     fewer = plays((HOSPITAL,), compared[:2], preset, watched=True, local_updates=_LOCAL_UPDATES[1], attacked=False)
-    stale = played(fewer, progress, "equilibrium-fig7, stale", folder, jobs)
+    stale = played(fewer, progress, "equilibrium-fig7, stale", folder, workers)
     ratios = _ratios([one for one in compared if one != known.NONE], preset, progress, folder)
     return [_with_ratio(row, ratios) for row in rows(found, attacker=None)] + _curves({**found, **stale})
 
@@ -80,7 +81,7 @@ class Timing:
 
 
 def _ratios(compared: list[Method], preset: str, progress: Progress, folder: Path | None) -> dict[tuple[Any, ...], Row]:
-    """Time one after the other, whatever `jobs` says: neighbours would be timed too."""
+    """Time one after the other in this process, whoever the workers are: neighbours would be timed too."""
     work = [Timing(Play(HOSPITAL, one, one.strengths[0], 0, preset, attacked=False)) for one in compared]
     progress.start(len(work), "equilibrium-fig7, steps")
     found = {}

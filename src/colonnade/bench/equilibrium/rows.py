@@ -15,8 +15,10 @@ from colonnade.bench.equilibrium.play import Play
 from colonnade.bench.equilibrium.published import AXES, MEASURED, Axes, shown
 from colonnade.bench.equilibrium.sets import NOTES, Case
 from colonnade.bench.equilibrium.setting import SEEDS
+from colonnade.bench.images.matrix import device_here
 from colonnade.bench.kept import finished
 from colonnade.bench.registry import Row
+from colonnade.bench.workers import Workers
 from colonnade.measure.front import Axes as Gains
 from colonnade.measure.front import hypervolume
 from colonnade.measure.interval import interval
@@ -99,14 +101,17 @@ def plays(cases: Iterable[Case], compared: Iterable[Method], preset: str, **more
     ]
 
 
-def played(work: Sequence[Play], progress: Progress, title: str, folder: Path | None, jobs: int) -> dict[Play, Any]:
+def played(
+    work: Sequence[Play], progress: Progress, title: str, folder: Path | None, workers: Workers
+) -> dict[Play, Any]:
     """Run everything, say what stands in for what, and return what was found; what failed is said and left out."""
     for dataset in dict.fromkeys(play.case.dataset for play in work):
         if dataset in NOTES:
             progress.message(NOTES[dataset])
     progress.start(len(work), title)
     found = {}
-    for done, (place, result) in enumerate(finished(work, progress, folder, jobs), start=1):
+    device = device_here() if any(play.case.kind == "faces" for play in work) else "cpu"
+    for done, (place, result) in enumerate(finished(work, progress, folder, workers, device), start=1):
         if result is not None:
             found[work[place]] = result
             progress.advance(done, target=result["target"])

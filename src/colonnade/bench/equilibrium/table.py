@@ -9,6 +9,7 @@ from colonnade.bench.equilibrium.methods import ALL, FOR_PICTURES, Method, metho
 from colonnade.bench.equilibrium.rows import SAFE, played, plays, rows, say_measured
 from colonnade.bench.equilibrium.sets import Case
 from colonnade.bench.registry import BENCHES, Row
+from colonnade.bench.workers import ALONE, Workers
 from colonnade.progress import Progress
 
 ADULT = Case("adult", 3)
@@ -18,18 +19,22 @@ CELEBA = Case("faces", 2, "Smiling", ("Male", "Male"))
 
 
 @BENCHES.register("equilibrium-table")
-def equilibrium_table(preset: str, progress: Progress, *, folder: Path | None = None, jobs: int = 1) -> list[Row]:
+def equilibrium_table(
+    preset: str, progress: Progress, *, folder: Path | None = None, workers: Workers = ALONE
+) -> list[Row]:
     """Every protection with its strengths on Adult and in a hospital: target cost, leak, hypervolume."""
-    return compare((ADULT, HOSPITAL), preset, progress, folder, jobs)
+    return compare((ADULT, HOSPITAL), preset, progress, folder, workers)
 
 
 @BENCHES.register("equilibrium-table-faces")
-def equilibrium_table_faces(preset: str, progress: Progress, *, folder: Path | None = None, jobs: int = 1) -> list[Row]:
+def equilibrium_table_faces(
+    preset: str, progress: Progress, *, folder: Path | None = None, workers: Workers = ALONE
+) -> list[Row]:
     """The same on faces; wants a GPU."""
-    return compare((faces(),), preset, progress, folder, jobs)
+    return compare((faces(),), preset, progress, folder, workers)
 
 
-def compare(cases: Sequence[Case], preset: str, progress: Progress, folder: Path | None, jobs: int) -> list[Row]:
+def compare(cases: Sequence[Case], preset: str, progress: Progress, folder: Path | None, workers: Workers) -> list[Row]:
     """Return the best strength of every method on every data set, then all the others."""
     say_measured(progress)
     progress.message(
@@ -37,7 +42,7 @@ def compare(cases: Sequence[Case], preset: str, progress: Progress, folder: Path
         "target least; where no strength hides the secret, the one that leaks least"
     )
     work = [play for case in cases for play in plays([case], _compared(case, preset), preset)]
-    return judged(rows(played(work, progress, "equilibrium-table", folder, jobs)))
+    return judged(rows(played(work, progress, "equilibrium-table", folder, workers)))
 
 
 def judged(found: Sequence[Row]) -> list[Row]:

@@ -16,6 +16,7 @@ from colonnade.bench.images.sets import SOURCES, pictures
 from colonnade.bench.images.setting import CUT, PUBLISHED_DEFENSES, SEEDS, SIZES, UNDEFENDED, Choice, task_of
 from colonnade.bench.kept import file_name, finished
 from colonnade.bench.registry import BENCHES, Row
+from colonnade.bench.workers import ALONE, Workers
 from colonnade.measure.interval import interval
 from colonnade.progress import Progress
 
@@ -70,11 +71,11 @@ class Learning:
         return {"scores": model.scores, "history": history, "meters": meters or []}
 
 
-def learned(work: Sequence[Learning], progress: Progress, folder: Path | None, jobs: int) -> dict[Learning, Any]:
+def learned(work: Sequence[Learning], progress: Progress, folder: Path | None, workers: Workers) -> dict[Learning, Any]:
     """Run everything and return what came out, by run."""
     progress.start(len(work), "training")
     found = {}
-    for done, (place, result) in enumerate(finished(work, progress, folder, jobs), start=1):
+    for done, (place, result) in enumerate(finished(work, progress, folder, workers, device_here()), start=1):
         if result is not None:
             found[work[place]] = result
         progress.advance(done)
@@ -91,23 +92,23 @@ def _runs(datasets: Iterable[str], defenses: Iterable[Choice], preset: str, **mo
 
 
 @BENCHES.register("causshield-fig11")
-def figure11(preset: str, progress: Progress, *, folder: Path | None = None, jobs: int = 1) -> list[Row]:
+def figure11(preset: str, progress: Progress, *, folder: Path | None = None, workers: Workers = ALONE) -> list[Row]:
     """Fig. 11: accuracy and loss after every epoch, handwritten digits."""
-    return _curves("mnist", preset, progress, folder, jobs)
+    return _curves("mnist", preset, progress, folder, workers)
 
 
 @BENCHES.register("causshield-fig12")
-def figure12(preset: str, progress: Progress, *, folder: Path | None = None, jobs: int = 1) -> list[Row]:
+def figure12(preset: str, progress: Progress, *, folder: Path | None = None, workers: Workers = ALONE) -> list[Row]:
     """Fig. 12: accuracy and loss after every epoch, CIFAR-10; and Ψ of CausShield."""
-    return _curves("cifar10", preset, progress, folder, jobs)
+    return _curves("cifar10", preset, progress, folder, workers)
 
 
 @BENCHES.register("causshield-table3")
-def table3(preset: str, progress: Progress, *, folder: Path | None = None, jobs: int = 1) -> list[Row]:
+def table3(preset: str, progress: Progress, *, folder: Path | None = None, workers: Workers = ALONE) -> list[Row]:
     """Table III: final accuracy of every defense on digits and on a hundred classes."""
     datasets = ("emnist",) if preset == "smoke" else ("emnist", "cifar100")
     _say(datasets, progress)
-    found = learned(_runs(datasets, _defenses(preset), preset), progress, folder, jobs)
+    found = learned(_runs(datasets, _defenses(preset), preset), progress, folder, workers)
     rows = []
     for (dataset, defense), group in _grouped(found).items():
         row = _row(dataset, defense, [result["scores"]["accuracy"] for result in group.values()])
@@ -117,7 +118,7 @@ def table3(preset: str, progress: Progress, *, folder: Path | None = None, jobs:
 
 
 @BENCHES.register("causshield-fig13")
-def figure13(preset: str, progress: Progress, *, folder: Path | None = None, jobs: int = 1) -> list[Row]:
+def figure13(preset: str, progress: Progress, *, folder: Path | None = None, workers: Workers = ALONE) -> list[Row]:
     """Fig. 13: accuracy where one party lacks some of the training records."""
     overlaps = (0.5, 1.0) if preset == "smoke" else _OVERLAPS
     _say(("cifar10",), progress)
@@ -126,16 +127,16 @@ def figure13(preset: str, progress: Progress, *, folder: Path | None = None, job
     defenses = [one for one in _defenses(preset) if preset == "smoke" or one["name"] in names]
     rows = []
     for overlap in overlaps:
-        found = learned(_runs(("cifar10",), defenses, preset, overlap=overlap), progress, folder, jobs)
+        found = learned(_runs(("cifar10",), defenses, preset, overlap=overlap), progress, folder, workers)
         for (dataset, defense), group in _grouped(found).items():
             accuracies = [result["scores"]["accuracy"] for result in group.values()]
             rows.append({**_row(dataset, defense, accuracies), "overlap": overlap})
     return rows
 
 
-def _curves(dataset: str, preset: str, progress: Progress, folder: Path | None, jobs: int) -> list[Row]:
+def _curves(dataset: str, preset: str, progress: Progress, folder: Path | None, workers: Workers) -> list[Row]:
     _say((dataset,), progress)
-    found = learned(_runs((dataset,), _defenses(preset), preset, curves=True), progress, folder, jobs)
+    found = learned(_runs((dataset,), _defenses(preset), preset, curves=True), progress, folder, workers)
     rows = []
     for (name, defense), group in _grouped(found).items():
         histories = [result["history"] for result in group.values()]

@@ -13,6 +13,7 @@ from colonnade.bench.images.published import Column, entry
 from colonnade.bench.images.sets import SOURCES, pictures
 from colonnade.bench.images.setting import CUT, SEEDS, SIZES, Choice, attacks_of, task_of
 from colonnade.bench.registry import Row
+from colonnade.bench.workers import ALONE, Workers
 from colonnade.progress import Progress
 
 KEYS = ("dataset", "cut", "defense", "strength", "attack", "knowledge", "seeds")
@@ -40,7 +41,9 @@ class Trial:
     published: Mapping[str, Column] = field(default_factory=dict)
 
 
-def run_trial(trial: Trial, preset: str, progress: Progress, folder: Path | None, jobs: int = 1) -> list[Row]:
+def run_trial(
+    trial: Trial, preset: str, progress: Progress, folder: Path | None, workers: Workers = ALONE
+) -> list[Row]:
     """Return one row for each defense and attack: means over seeds on whole pictures, ± the interval of 95 %.
 
     Trivial guesses are rows of their own, whose `knowledge` is `baseline`.
@@ -59,7 +62,9 @@ def run_trial(trial: Trial, preset: str, progress: Progress, folder: Path | None
             out=(folder or Path(scratch)) / f"{trial.dataset}-{trial.cut}",
             task=task_of(trial.dataset, preset, trial.cut, device),
             seeds=list(SEEDS[preset]),
-            jobs=jobs,
+            engine=workers.engine,
+            jobs=workers.jobs,
+            address=workers.address,
             progress=progress,
             dataset=trial.dataset,
             targets=size.targets,

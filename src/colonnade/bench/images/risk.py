@@ -18,6 +18,7 @@ from colonnade.bench.images.sets import SOURCES, pictures
 from colonnade.bench.images.setting import CUT, SEEDS, SIZES, UNDEFENDED, Choice, attacks_of, task_of
 from colonnade.bench.kept import file_name, finished
 from colonnade.bench.registry import BENCHES, Row
+from colonnade.bench.workers import ALONE, Workers
 from colonnade.checkpoint import under
 from colonnade.measure.interval import interval
 from colonnade.progress import Progress
@@ -109,7 +110,7 @@ class Victim:
 
 
 @BENCHES.register("causshield-fig1")
-def figure1(preset: str, progress: Progress, *, folder: Path | None = None, jobs: int = 1) -> list[Row]:
+def figure1(preset: str, progress: Progress, *, folder: Path | None = None, workers: Workers = ALONE) -> list[Row]:
     """Fig. 1: InvRE beside what decoders really read from uploads, and the uploads' cosine to a causal proxy."""
     for note in (SOURCES[DATASET].note, _RISK, CAUSAL_PROXY_NOTE):
         progress.message(str(note))
@@ -117,7 +118,7 @@ def figure1(preset: str, progress: Progress, *, folder: Path | None = None, jobs
     work = [Victim(tuple(one.items()), seed, preset) for one in defenses for seed in SEEDS[preset]]
     progress.start(len(work), "causshield-fig1")
     found: dict[int, Any] = {}
-    for done, (place, result) in enumerate(finished(work, progress, folder, jobs), start=1):
+    for done, (place, result) in enumerate(finished(work, progress, folder, workers, device_here()), start=1):
         found[place] = result
         progress.advance(done)
     groups: dict[tuple[tuple[str, Any], ...], list[Any]] = {}

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import time
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from colonnade.bench.images.matrix import device_here
@@ -38,7 +37,7 @@ class Search:
 
 
 @BENCHES.register("causshield-unsplit-speed")
-def unsplit_speed(preset: str, progress: Progress, *, folder: Path | None = None, jobs: int = 1) -> list[Row]:
+def unsplit_speed(preset: str, progress: Progress) -> list[Row]:
     """UnSplit on a thousand CIFAR-10 pictures at once: pictures a second, beside one picture at a time."""
     single = SINGLE[preset]
     progress.message(str(SOURCES[DATASET].note))

@@ -8,6 +8,7 @@ from colonnade.bench.images.matrix import Trial, run_trial
 from colonnade.bench.images.published import UNSPLIT, URVFL, WORSE_THAN_GUESSING
 from colonnade.bench.images.setting import ALL_DEFENSES, PUBLISHED_DEFENSES, UNDEFENDED, Choice
 from colonnade.bench.registry import BENCHES, Row
+from colonnade.bench.workers import ALONE, Workers
 from colonnade.progress import Progress
 
 ORACLES = ("decoder", "decoder-strong", "decoder-repeated", "ridge")
@@ -34,17 +35,17 @@ _SKILL = (
 
 
 @BENCHES.register("causshield-matrix")
-def matrix(preset: str, progress: Progress, *, folder: Path | None = None, jobs: int = 1) -> list[Row]:
+def matrix(preset: str, progress: Progress, *, folder: Path | None = None, workers: Workers = ALONE) -> list[Row]:
     """Every defense against every attack, CIFAR-10 halves, cut after the sixth module."""
     progress.message(_SKILL)
     if preset == "smoke":
-        return run_trial(Trial("cifar10", _FEW, ("unsplit", "urvfl", "ridge")), preset, progress, folder, jobs)
+        return run_trial(Trial("cifar10", _FEW, ("unsplit", "urvfl", "ridge")), preset, progress, folder, workers)
     trial = Trial("cifar10", ALL_DEFENSES, ("unsplit", *INSIDERS, *ORACLES), published={"urvfl": URVFL["cifar10"]})
-    return run_trial(trial, preset, progress, folder, jobs)
+    return run_trial(trial, preset, progress, folder, workers)
 
 
 @BENCHES.register("causshield-fig5")
-def figure5(preset: str, progress: Progress, *, folder: Path | None = None, jobs: int = 1) -> list[Row]:
+def figure5(preset: str, progress: Progress, *, folder: Path | None = None, workers: Workers = ALONE) -> list[Row]:
     """Fig. 5: UnSplit on handwritten digits, eleven rows of defenses."""
     progress.message(_SKILL)
     return [
@@ -61,25 +62,25 @@ def figure5(preset: str, progress: Progress, *, folder: Path | None = None, jobs
             preset,
             progress,
             folder,
-            jobs,
+            workers,
         )
     ]
 
 
 @BENCHES.register("causshield-fig6")
-def figure6(preset: str, progress: Progress, *, folder: Path | None = None, jobs: int = 1) -> list[Row]:
+def figure6(preset: str, progress: Progress, *, folder: Path | None = None, workers: Workers = ALONE) -> list[Row]:
     """Fig. 6 and 9: UnSplit on CIFAR-10, a thousand pictures at once instead of four."""
-    return _unsplit("cifar10", preset, progress, folder, jobs)
+    return _unsplit("cifar10", preset, progress, folder, workers)
 
 
 @BENCHES.register("causshield-fig7")
-def figure7(preset: str, progress: Progress, *, folder: Path | None = None, jobs: int = 1) -> list[Row]:
+def figure7(preset: str, progress: Progress, *, folder: Path | None = None, workers: Workers = ALONE) -> list[Row]:
     """Fig. 7: UnSplit on a hundred classes."""
-    return _unsplit("cifar100", preset, progress, folder, jobs)
+    return _unsplit("cifar100", preset, progress, folder, workers)
 
 
 @BENCHES.register("causshield-table2")
-def table2(preset: str, progress: Progress, *, folder: Path | None = None, jobs: int = 1) -> list[Row]:
+def table2(preset: str, progress: Progress, *, folder: Path | None = None, workers: Workers = ALONE) -> list[Row]:
     """Table II: URVFL against noise along sensitive directions and against CausShield."""
     progress.message(_SKILL)
     progress.message(WORSE_THAN_GUESSING)
@@ -97,13 +98,13 @@ def table2(preset: str, progress: Progress, *, folder: Path | None = None, jobs:
             preset,
             progress,
             folder,
-            jobs,
+            workers,
         )
     ]
 
 
 @BENCHES.register("causshield-fig10")
-def figure10(preset: str, progress: Progress, *, folder: Path | None = None, jobs: int = 1) -> list[Row]:
+def figure10(preset: str, progress: Progress, *, folder: Path | None = None, workers: Workers = ALONE) -> list[Row]:
     """Fig. 10: deeper cuts, from the seventh module to the eleventh."""
     progress.message(_SKILL)
     few = preset == "smoke"
@@ -121,12 +122,12 @@ def figure10(preset: str, progress: Progress, *, folder: Path | None = None, job
             preset,
             progress,
             folder,
-            jobs,
+            workers,
         )
     ]
 
 
-def _unsplit(dataset: str, preset: str, progress: Progress, folder: Path | None, jobs: int) -> list[Row]:
+def _unsplit(dataset: str, preset: str, progress: Progress, folder: Path | None, workers: Workers) -> list[Row]:
     progress.message(_SKILL)
     few = preset == "smoke"
     trial = Trial(
@@ -135,4 +136,4 @@ def _unsplit(dataset: str, preset: str, progress: Progress, folder: Path | None,
         ("unsplit", "ridge") if few else ("unsplit", "unsplit-adaptive", *ORACLES),
         threshold=_FOUND_BY_UNSPLIT,
     )
-    return run_trial(trial, preset, progress, folder, jobs)
+    return run_trial(trial, preset, progress, folder, workers)

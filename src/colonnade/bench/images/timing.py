@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 import time
-from pathlib import Path
 from statistics import median
 from typing import Any
 
@@ -23,7 +22,7 @@ _ROUNDS = (1, 3, 5, 10, 20, 30)
 
 
 @BENCHES.register("causshield-fig14")
-def figure14(preset: str, progress: Progress, *, folder: Path | None = None, jobs: int = 1) -> list[Row]:
+def figure14(preset: str, progress: Progress) -> list[Row]:
     """Fig. 14: seconds of a training step under every defense, as a ratio to the undefended step of the same run."""
     progress.message(
         "one passive party's own step: bottom, defense, way back; batches of 128 halves, ResNet-18 cut at 6"

@@ -1,0 +1,254 @@
+"""If these fail, a bench on a cluster has other rows than at home, loses them, or dies with a page nobody reads."""
+
+import json
+import sys
+from dataclasses import dataclass, field
+from types import SimpleNamespace
+
+import pandas as pd
+import pytest
+import typer
+from typer.testing import CliRunner
+
+from colonnade.audit import engine, matrix
+from colonnade.bench import BENCHES, Workers, run_bench, workers
+from colonnade.bench.equilibrium import rows as equilibrium
+from colonnade.bench.equilibrium.methods import NONE
+from colonnade.bench.equilibrium.play import Play
+from colonnade.bench.equilibrium.sets import Case
+from colonnade.bench.images import learning
+from colonnade.bench.images import matrix as images
+from colonnade.bench.images.setting import UNDEFENDED
+from colonnade.bench.kept import finished
+from colonnade.cli import Commands, bench
+from colonnade.errors import ConfigError, RunError
+from colonnade.progress import Progress
+
+
+@dataclass(frozen=True)
+class Square:
+    """A row that ends at once."""
+
+    number: int
+    ran: list = field(default_factory=list, compare=False)
+
+    @property
+    def title(self):
+        return f"square of {self.number}"
+
+    @property
+    def file_name(self):
+        return f"square-{self.number}.json"
+
+    def run(self):
+        self.ran.append(self.number)
+        if self.number == 13:
+            raise RunError("is unlucky", where="square")
+        if self.number < 0:
+            raise ConfigError("is no length", where="number", remedy="take a positive one")
+        return {"square": self.number**2}
+
+
+class Notes(Progress):
+    def __init__(self):
+        self.notes = []
+
+    def message(self, text):
+        self.notes.append(text)
+
+
+@pytest.fixture(scope="module")
+def ray():
+    """A cluster of one processor, whose processes are handed the jobs of this file: they can't import them."""
+    cluster = pytest.importorskip("ray", reason="Ray is an extra: pip install 'colonnade[ray]'")
+    cluster.cloudpickle.register_pickle_by_value(sys.modules[__name__])
+    cluster.init("local", num_cpus=1, include_dashboard=False, log_to_driver=False)
+    yield
+    cluster.shutdown()
+    cluster.cloudpickle.unregister_pickle_by_value(sys.modules[__name__])
+
+
+@pytest.fixture
+def squares():
+    """A bench of three rows, one of which fails."""
+
+    def run(preset, progress, *, folder=None, workers=workers.ALONE):
+        """Squares."""
+        return [row for _, row in sorted(finished([Square(n) for n in (2, 13, 3)], progress, folder, workers)) if row]
+
+    BENCHES.register("squares")(run)
+    yield "squares"
+    del BENCHES._entries["squares"]
+
+
+@pytest.fixture
+def command():
+    app = typer.Typer(cls=Commands, pretty_exceptions_enable=False)
+    app.callback()(lambda: None)
+    bench.register(app)
+    return lambda *arguments: CliRunner().invoke(app, ["bench", *map(str, arguments)])
+
+
+@pytest.fixture
+def asked(monkeypatch):
+    """What engines were asked for, in place of the engines: they work here."""
+    found = []
+
+    def make_engine(name, **options):
+        found.append((name, options))
+        return engine.local_crew
+
+    monkeypatch.setattr(workers, "make_engine", make_engine)
+    return found
+
+
+# -- rows ------------------------------------------------------------------------------------------------------------
+
+
+def everything(chosen, folder):
+    progress = Notes()
+    found = dict(finished([Square(2), Square(13), Square(3)], progress, folder, chosen))
+    kept = {path.name: json.loads(path.read_bytes()) for path in folder.iterdir()}
+    return found, progress.notes, kept
+
+
+EXPECTED = (
+    {0: {"square": 4}, 1: None, 2: {"square": 9}},
+    ["left out: square of 13: square: is unlucky"],
+    {"square-2.json": {"square": 4}, "square-3.json": {"square": 9}},
+)
+
+
+def test_here_every_row_is_found_and_kept_and_what_fails_is_said(tmp_path):
+    assert everything(Workers(), tmp_path) == EXPECTED
+
+
+@pytest.mark.slow
+def test_in_processes_it_is_the_same(tmp_path):
+    assert everything(Workers(jobs=2), tmp_path) == EXPECTED
+
+
+@pytest.mark.slow
+def test_on_ray_it_is_the_same(tmp_path, ray):
+    assert everything(Workers("ray"), tmp_path) == EXPECTED
+
+
+@pytest.mark.slow
+def test_a_mistake_that_a_row_of_ray_finds_comes_back_as_one_line(ray):
+    with pytest.raises(ConfigError) as mistake:
+        list(finished([Square(-1)], Progress(), None, Workers("ray")))
+    assert type(mistake.value) is ConfigError
+    assert str(mistake.value) == "number: is no length (take a positive one)"
+
+
+def test_a_row_is_kept_before_the_next_is_run(tmp_path):
+    """A bench that is stopped loses the row it is at, and no other."""
+    ran = []
+    rows = finished([Square(1, ran), Square(2, ran)], Progress(), tmp_path)
+    next(rows)
+    assert ran == [1] and (tmp_path / "square-1.json").is_file()
+    rows.close()
+    assert dict(finished([Square(1, ran), Square(2, ran)], Progress(), tmp_path)) == {
+        0: {"square": 1},
+        1: {"square": 4},
+    }
+    assert ran == [1, 2]
+
+
+def test_no_cluster_is_joined_where_every_row_is_kept(tmp_path, asked):
+    list(finished([Square(2)], Progress(), tmp_path))
+    chosen = Workers("ray", address="auto")
+    asked.clear()
+    assert list(finished([Square(2)], Progress(), tmp_path, chosen)) == [(0, {"square": 4})] and asked == []
+
+
+# -- what a cluster is asked for -------------------------------------------------------------------------------------
+
+
+def test_jobs_and_address_reach_the_engine(asked):
+    list(finished([Square(2)], Progress(), None, Workers("ray", 3, "ray://head:10001")))
+    assert asked[-1] == ("ray", {"jobs": 3, "address": "ray://head:10001", "device": "cpu"})
+
+
+def test_rows_of_pictures_ask_for_a_gpu_where_there_is_one(asked, monkeypatch):
+    """Ray hides every GPU from a task that does not ask for one."""
+    monkeypatch.setattr(learning, "device_here", lambda: "cuda")
+    monkeypatch.setattr(learning.Learning, "run", lambda self: {})
+    learning.learned(
+        [learning.Learning("mnist", tuple(UNDEFENDED.items()), 0, "smoke")], Progress(), None, Workers("ray")
+    )
+    assert asked[-1][1]["device"] == "cuda"
+
+
+@pytest.mark.parametrize(("kind", "device"), [("faces", "cuda"), ("adult", "cpu")])
+def test_of_the_equilibrium_rows_only_faces_ask_for_one(asked, monkeypatch, kind, device):
+    monkeypatch.setattr(equilibrium, "device_here", lambda: "cuda")
+    monkeypatch.setattr(Play, "run", lambda self: {"target": 0.5})
+    equilibrium.played([Play(Case(kind, 2), NONE, None, 0, "smoke")], Progress(), "t", None, Workers("ray"))
+    assert asked[-1][1]["device"] == device
+
+
+def test_a_bench_that_is_a_matrix_hands_its_workers_on(asked, monkeypatch, tmp_path):
+    told = {}
+
+    def run_matrix(*given, **options):
+        told.update(options)
+        return SimpleNamespace(frame=pd.DataFrame({"party": []}))
+
+    monkeypatch.setattr(matrix, "run_matrix", run_matrix)
+    monkeypatch.setattr(images, "pictures", lambda *given: None)
+    trial = images.Trial("mnist", [UNDEFENDED], ["ridge"])
+    assert images.run_trial(trial, "smoke", Progress(), tmp_path, Workers("ray", 3, "auto")) == []
+    assert (told["engine"], told["jobs"], told["address"]) == ("ray", 3, "auto")
+
+
+# -- the command -----------------------------------------------------------------------------------------------------
+
+
+def test_the_command_runs_on_an_engine_and_the_result_says_so(squares, command, asked, tmp_path):
+    options = ("--engine", "ray", "--jobs", 2, "--address", "auto", "--preset", "smoke", "--out")
+    ran = command("run", squares, *options, tmp_path / "out")
+    assert ran.exit_code == 0, ran.output
+    assert asked[-1] == ("ray", {"jobs": 2, "address": "auto", "device": "cpu"})
+    result = json.loads((tmp_path / "out/result.json").read_text())
+    assert result["rows"] == [{"square": 4}, {"square": 9}]
+    assert (
+        result["notes"][0] == "rows were tasks of Ray; the device named here is that of the machine that gathered them"
+    )
+    assert sorted(path.name for path in (tmp_path / "out/rows").iterdir()) == ["square-2.json", "square-3.json"]
+    run_bench(squares, "smoke", tmp_path / "here", Progress())
+    here = json.loads((tmp_path / "here/result.json").read_text())
+    assert here["rows"] == result["rows"] and len(here["notes"]) == 1
+
+
+@pytest.mark.parametrize(
+    ("options", "line"),
+    [
+        (["--engine", "slurm"], "engine: unknown engine 'slurm' (known: local, ray)"),
+        (["--engine", "rai"], "engine: unknown engine 'rai' (did you mean 'ray'?)"),
+        (["--address", "auto"], "address: an address is for a cluster (choose the engine 'ray')"),
+    ],
+)
+def test_a_wrong_choice_is_one_line_before_anything_runs(squares, command, tmp_path, options, line):
+    ran = command("run", squares, *options, "--out", tmp_path / "out")
+    assert ran.exit_code == 3 and ran.stderr == f"error: {line}\n"
+    assert not (tmp_path / "out").exists()
+
+
+def test_without_ray_the_remedy_is_told(squares, command, tmp_path, monkeypatch):
+    def missing(name):
+        raise ModuleNotFoundError(name)
+
+    monkeypatch.setattr(engine, "import_module", missing)
+    ran = command("run", squares, "--engine", "ray", "--out", tmp_path / "out")
+    line = "engine: Ray is not installed (pip install 'colonnade[ray]', or choose the engine 'local')"
+    assert ran.exit_code == 3 and ran.stderr == f"error: {line}\n"
+
+
+@pytest.mark.parametrize("name", ["secure-matmul", "causshield-fig14", "causshield-unsplit-speed"])
+def test_a_bench_that_must_run_here_does_not_pretend(command, tmp_path, asked, name):
+    """Otherwise somebody waits for a cluster that does nothing, and takes the times of this machine for its."""
+    ran = command("run", name, "--engine", "ray", "--out", tmp_path / "out")
+    line = f"engine: '{name}' has no rows that could run elsewhere (choose the engine 'local')"
+    assert ran.exit_code == 3 and ran.stderr == f"error: {line}\n"
+    assert not (tmp_path / "out").exists()

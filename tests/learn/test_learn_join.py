@@ -1,0 +1,95 @@
+"""What a party's files say of its training: paths, labels and parts are found or missed before anybody is talked to."""
+
+import numpy as np
+import pandas as pd
+import pytest
+import yaml
+
+from colonnade.data.split import VALIDATION, split_from_column
+from colonnade.errors import ConfigError, DataError
+from colonnade.learn.join import TrainingPlace, join
+from colonnade.progress import Progress
+
+
+class Study:
+    """Two parties' files in a folder of their own."""
+
+    def __init__(self, folder):
+        self.folder = folder
+        folder.mkdir()
+        parties = {party: {"address": f"127.0.0.1:{port}"} for party, port in (("clinic", 7101), ("lab", 7102))}
+        self.federation = {"name": "study", "active": "clinic", "label": "outcome", "parties": parties, "task": {}}
+        random = np.random.default_rng(0)
+        clinic = {"id": [f"p{number}" for number in range(40)], "age": random.normal(size=40), "outcome": [0, 1] * 20}
+        self.clinic = pd.DataFrame(clinic)
+        self.own = {"party": "clinic", "data": {"path": "clinic.csv", "id_column": "id"}, "runs": "runs"}
+
+    def place(self):
+        self.clinic.to_csv(self.folder / "clinic.csv", index=False)
+        (self.folder / "federation.yaml").write_text(yaml.safe_dump(self.federation))
+        (self.folder / "clinic.yaml").write_text(yaml.safe_dump(self.own))
+        return TrainingPlace.read(self.folder / "federation.yaml", self.folder / "clinic.yaml")
+
+
+@pytest.fixture
+def study(tmp_path):
+    return Study(tmp_path / "study")
+
+
+def refused(study, kind):
+    """Join; return the error, which came before a run folder was made, and so before a connection."""
+    with pytest.raises(kind) as caught:
+        join(study.place(), Progress())
+    assert not (study.folder / "runs").exists()
+    return caught.value
+
+
+def test_a_missing_label_names_its_record_and_nobody_else_is_told(study):
+    """A number of a row in an order that only the run knows helps nobody; an id told to all is a record given away."""
+    study.clinic["outcome"] = study.clinic["outcome"].astype("Int64").where(study.clinic["id"] != "p7")
+    error = refused(study, DataError)
+    assert error.where == f"{study.folder}/clinic.csv: column 'outcome'"
+    assert error.what == "there is no label for record p7"
+
+
+def test_a_record_in_no_part_is_named_too(study):
+    study.federation["task"] = {"split": {"column": "part"}}
+    study.clinic["part"] = ["train", "test", "tset", *["train"] * 37]
+    error = refused(study, DataError)
+    assert error.where == f"{study.folder}/clinic.csv: column 'part'"
+    assert error.what == "there is no known part for record p2"
+
+
+def test_validation_records_are_chosen_by_id_not_by_their_row(study):
+    """A table in another order would move records from validation into training."""
+    study.federation["task"] = {"split": {"column": "part"}}
+    study.clinic["part"] = ["train"] * 30 + ["test"] * 10
+    chosen = []
+    for order in (study.clinic, study.clinic[::-1]):
+        study.clinic = order
+        _, split = study.place().records()
+        chosen.append(set(split.index[split_from_column(split, validation=0.5) == VALIDATION]))
+    assert chosen[0] == chosen[1] != set()
+
+
+def test_the_graph_of_a_defense_is_looked_for_beside_the_party_file(study, tmp_path, monkeypatch):
+    """Started from another folder, the command would find no graph, or another one."""
+    study.own["defense"] = {"name": "causshield", "graph": "graph.json"}
+    monkeypatch.chdir(tmp_path)
+    error = refused(study, ConfigError)
+    assert error.where == f"{study.folder}/clinic.yaml: defense.graph"
+    assert error.what == f"there is no file {study.folder}/graph.json" and error.remedy
+    (study.folder / "graph.json").write_text("{}")
+    assert study.place().defense.graph == str(study.folder / "graph.json")
+
+
+def test_causes_that_are_listed_are_no_file(study):
+    study.own["defense"] = {"name": "causshield", "graph": ["age"]}
+    assert study.place().defense.graph == ["age"]
+
+
+def test_columns_of_pictures_are_refused(study):
+    """They would be left aside without a word."""
+    study.own["data"] = {"path": "scans", "kind": "images", "columns": ["age"]}
+    error = refused(study, ConfigError)
+    assert (error.where, error.what) == (f"{study.folder}/clinic.yaml: data.columns", "images have no columns")
