@@ -4,11 +4,13 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
-# Parties that count each other's heartbeats have the machine to themselves; all other tests run two at a time, each
-# on one thread. The second call runs whatever came of the first, and a failure of either is one of the whole.
-ALONE := tests/end_to_end tests/wire
+# Parties that count each other's heartbeats, and clusters that must be up in time, have the machine to themselves;
+# all other tests run two at a time, each on one thread. The second call runs whatever came of the first, and a failure
+# of either is one of the whole.
 PYTEST := OMP_NUM_THREADS=1 $(BIN)/python -m pytest -q
-TESTS = $(PYTEST) -n 2 --dist loadfile $(ALONE:%=--ignore=%); first=$$?; $(PYTEST) $(ALONE) && exit $$first
+CHOSEN :=
+TESTS = $(PYTEST) -n 2 --dist loadfile -m "not alone $(CHOSEN)"; first=$$?; \
+	$(PYTEST) tests -m "alone $(CHOSEN)" && exit $$first
 
 .PHONY: demo test quick lint docs bench peers dist clean
 
@@ -18,7 +20,7 @@ demo: $(STAMP)
 test: lint
 	$(TESTS)
 
-quick: PYTEST += -m "not slow"
+quick: CHOSEN := and not slow
 quick: lint
 	$(TESTS)
 

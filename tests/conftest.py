@@ -16,6 +16,16 @@ settings.load_profile("unhurried")
 collect_ignore_glob = ["conftest.py", "*/conftest.py"]
 
 
+ALONE = ("tests/end_to_end/", "tests/wire/")
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Mark the tests of whole folders, and of the page that starts a cluster."""
+    for item in items:
+        if item.nodeid.startswith(ALONE) or "ray-cluster" in item.nodeid:
+            item.add_marker(pytest.mark.alone)
+
+
 @pytest.fixture(scope="session")
 def shared_data() -> Path:
     """The folder with the real data sets (COLONNADE_DATA, or `../shared/data` beside the repository), or a skip."""

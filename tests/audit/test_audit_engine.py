@@ -134,6 +134,7 @@ def test_the_cluster_is_let_go_after_an_error(monkeypatch):
     assert not cluster.running
 
 
+@pytest.mark.alone
 @pytest.mark.slow
 def test_the_real_ray_does_the_same():
     pytest.importorskip("ray", reason="Ray is an extra: pip install 'colonnade[ray]'")

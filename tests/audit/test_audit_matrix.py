@@ -187,7 +187,7 @@ def test_a_defense_that_needs_labels_is_refused_where_there_are_none(tmp_path, m
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("engine", ["local", "ray"])
+@pytest.mark.parametrize("engine", ["local", pytest.param("ray", marks=pytest.mark.alone)])
 def test_other_processes_find_the_same(tmp_path, engine, request):
     if engine == "ray":
         pytest.importorskip("ray", reason="Ray is an extra: pip install 'colonnade[ray]'")

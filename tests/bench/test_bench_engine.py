@@ -129,11 +129,13 @@ def test_in_processes_it_is_the_same(tmp_path):
 
 
 @pytest.mark.slow
+@pytest.mark.alone
 def test_on_ray_it_is_the_same(tmp_path, ray):
     assert everything(Workers("ray"), tmp_path) == EXPECTED
 
 
 @pytest.mark.slow
+@pytest.mark.alone
 def test_a_mistake_that_a_row_of_ray_finds_comes_back_as_one_line(ray):
     with pytest.raises(ConfigError) as mistake:
         list(finished([Square(-1)], Progress(), None, Workers("ray")))
