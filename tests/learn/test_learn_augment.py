@@ -65,3 +65,12 @@ def test_columns_of_a_table_are_not_moved():
     federation = co.Federation.from_frame(frame, {"clinic": ["age"], "lab": ["dose"]}, label=("clinic", "ill"))
     with pytest.raises(ConfigError, match="only pictures can be moved"):
         train(federation, epochs=1, augment="shift", progress=False)
+
+
+def test_noise_that_comes_again_with_its_record_does_not_go_with_moved_pictures():
+    """Averaging would take it off, which is what it was chosen against."""
+    digits = co.load_dataset("digits")
+    federation = co.Federation.from_images(digits.images[:60], digits.label.to_numpy()[:60], ["left", "right"])
+    chosen = {"name": "bottleneck", "memoise": True, "adversary": 0.0}
+    with pytest.raises(ConfigError, match="a moved picture is another"):
+        train(federation, chosen, epochs=1, network={"family": "resnet18", "cut": 4}, augment="shift", progress=False)

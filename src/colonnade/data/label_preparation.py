@@ -59,11 +59,8 @@ class LabelPreparation:
                 f"all training records have the same label, {classes[0]!r}", where=_WHERE, remedy="check the column"
             )
         if self._asked == "binary" and len(classes) > 2:
-            what, remedy = (
-                f"a binary task has 2 classes, the label has {len(classes)}",
-                "make the task's kind multiclass",
-            )
-            raise DataError(what, where=_WHERE, remedy=remedy)
+            what = f"a binary task has 2 classes, the label has {len(classes)}"
+            raise DataError(what, where=_WHERE, remedy="make the task's kind multiclass")
         found: Literal["binary", "multiclass"] = "binary" if len(classes) == 2 else "multiclass"
         self._statistics = LabelStatistics(kind="multiclass" if self._asked == "multiclass" else found, classes=classes)
         return self

@@ -42,6 +42,8 @@ class Defense:
     """Whether it hides sensitive columns, which the party must then name."""
     files: ClassVar[tuple[str, ...]] = ()
     """The arguments that may name a file; in a party file it is relative to the folder of that file."""
+    memoise: bool = False
+    """Whether a record gets the same noise each time it is uploaded; it must then come unchanged each time."""
     knob: ClassVar[str | None] = None
     """The argument that sets its strength, the one that a table varies."""
     published_strengths: ClassVar[tuple[float, ...]] = ()

@@ -211,6 +211,9 @@ class Role(ABC):
             return None
         if len(shape) != 3:
             raise ConfigError("only pictures can be moved", where="task.augment", remedy="set it to none")
+        if self.seat.defense.memoise:
+            what = f"'{self.seat.defense.name}' gives a record the same noise each time, and a moved picture is another"
+            raise ConfigError(what, where="task.augment", remedy="set it to none, or choose fresh noise")
         return Shifts(self.private_seed("augment"), self.seat.device)
 
     def _return_to_best(self) -> None:

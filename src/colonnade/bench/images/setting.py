@@ -48,8 +48,8 @@ SIZES = {
 def task_of(dataset: str, preset: str, cut: int = CUT, device: str = "cpu", missing: str = "drop") -> Task:
     """Return what victims learn: the network, cut as published, and a schedule that was tuned without a defense.
 
-    Moving pictures by up to two pixels is worth ten points to an undefended network. Without it noise and narrow
-    uploads would look free, because they keep a network from learning its pictures by heart.
+    Moving pictures by up to two pixels took an undefended network from 63 to 73 % of CIFAR-10 in a first look (one
+    seed, 30 epochs). Without it noise and narrow uploads look free: they keep it from learning pictures by heart.
 
     The published one (SGD with a rate of .0001) would not get a ResNet from scratch anywhere in so many epochs.
     """
