@@ -1,21 +1,13 @@
 """If these fail, figure 3 compares depths that were not run, or claims to have tested deep encoders."""
 
 import pytest
+from bench_parts import Notes
 
 from colonnade.bench.causal import depth
 from colonnade.bench.causal.variants import fifteen_attributes, recipe_settings
 from colonnade.bench.registry import BENCHES
 from colonnade.discover.discover import discover
 from colonnade.measure.graph import graph_scores
-from colonnade.progress import Progress
-
-
-class Notes(Progress):
-    def __init__(self):
-        self.notes = []
-
-    def message(self, text):
-        self.notes.append(text)
 
 
 @pytest.fixture(scope="module")

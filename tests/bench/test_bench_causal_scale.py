@@ -4,6 +4,7 @@ import subprocess
 import sys
 
 import pytest
+from bench_parts import Notes
 
 from colonnade.bench.causal import scale
 from colonnade.bench.causal.generator import Design
@@ -14,14 +15,6 @@ from colonnade.federation.discovery import DiscoverySettings
 from colonnade.progress import Progress
 
 OPEN, EXCHANGE, LOOK, WEIGH = 7.0, 2.0, 3.0, 11.0
-
-
-class Notes(Progress):
-    def __init__(self):
-        self.notes = []
-
-    def message(self, text):
-        self.notes.append(text)
 
 
 def lived(looks, per_round, weighings, slow_start=0.0):

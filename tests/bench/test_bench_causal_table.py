@@ -8,6 +8,7 @@ from functools import partial
 
 import numpy as np
 import pytest
+from bench_parts import Notes
 
 from colonnade.bench import Workers, kept
 from colonnade.bench.causal import presets, published, tables
@@ -28,14 +29,6 @@ AGREED = {
     "recall", "inter_f1", "intra_f1", "correlation", "seconds", "bytes", "published_shd", "published_f1",
 }  # fmt: skip
 RUNS = []
-
-
-class Notes(Progress):
-    def __init__(self):
-        self.notes = []
-
-    def message(self, text):
-        self.notes.append(text)
 
 
 def small(seed):

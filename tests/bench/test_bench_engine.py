@@ -7,8 +7,7 @@ from types import SimpleNamespace
 
 import pandas as pd
 import pytest
-import typer
-from typer.testing import CliRunner
+from bench_parts import Notes
 
 from colonnade.audit import engine, matrix
 from colonnade.bench import BENCHES, Workers, run_bench, workers
@@ -20,7 +19,6 @@ from colonnade.bench.images import learning
 from colonnade.bench.images import matrix as images
 from colonnade.bench.images.setting import UNDEFENDED
 from colonnade.bench.kept import finished
-from colonnade.cli import Commands, bench
 from colonnade.errors import ConfigError, RunError
 from colonnade.progress import Progress
 
@@ -49,14 +47,6 @@ class Square:
         return {"square": self.number**2}
 
 
-class Notes(Progress):
-    def __init__(self):
-        self.notes = []
-
-    def message(self, text):
-        self.notes.append(text)
-
-
 @pytest.fixture(scope="module")
 def ray():
     """A cluster of one processor, whose processes are handed the jobs of this file: they can't import them."""
@@ -79,14 +69,6 @@ def squares():
     BENCHES.register("squares")(run)
     yield "squares"
     del BENCHES._entries["squares"]
-
-
-@pytest.fixture
-def command():
-    app = typer.Typer(cls=Commands, pretty_exceptions_enable=False)
-    app.callback()(lambda: None)
-    bench.register(app)
-    return lambda *arguments: CliRunner().invoke(app, ["bench", *map(str, arguments)])
 
 
 @pytest.fixture

@@ -3,6 +3,7 @@
 import numpy as np
 import pandas as pd
 import pytest
+from bench_parts import Notes
 
 from colonnade.audit.attributes import audit_attributes
 from colonnade.bench import BENCHES, run_bench
@@ -16,7 +17,7 @@ from colonnade.bench.equilibrium.table import ADULT, FACES, HOSPITAL, compare, j
 from colonnade.bench.workers import ALONE
 from colonnade.data.datasets import Dataset
 from colonnade.errors import ConfigError
-from colonnade.progress import Progress, make_progress
+from colonnade.progress import make_progress
 
 EQUILIBRIUM = sorted(name for name in BENCHES if name.startswith("equilibrium-"))
 KEYS = (
@@ -72,14 +73,6 @@ def small(monkeypatch, tmp_path):
     quick = Size(None, None, 3, ("linear",))
     faces = Size(96, 80, 1, ("linear",))
     monkeypatch.setitem(SIZES, "smoke", {**dict.fromkeys(SIZES["smoke"], quick), "faces": faces})
-
-
-class Notes(Progress):
-    def __init__(self):
-        self.notes = []
-
-    def message(self, text):
-        self.notes.append(text)
 
 
 # -- who holds what ---------------------------------------------------------------------------------------------------

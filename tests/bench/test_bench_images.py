@@ -7,6 +7,7 @@ from importlib import import_module
 import numpy as np
 import pytest
 import torch
+from bench_parts import Notes
 
 from colonnade.attack import unsplit
 from colonnade.audit.audit import audit
@@ -17,19 +18,11 @@ from colonnade.bench.images.published import Published, entry
 from colonnade.bench.images.setting import SIZES, Size, attacks_of, task_of
 from colonnade.learn.train import train
 from colonnade.measure.risk import push
-from colonnade.progress import Progress, make_progress
+from colonnade.progress import make_progress
 
 PRUNE = {"name": "prune", "rate": 0.99}
 NONE = {"name": "none"}
 CAUSSHIELD = sorted(name for name in BENCHES if name.startswith("causshield-"))
-
-
-class Notes(Progress):
-    def __init__(self):
-        self.notes = []
-
-    def message(self, text):
-        self.notes.append(text)
 
 
 @pytest.fixture

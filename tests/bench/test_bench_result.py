@@ -7,13 +7,10 @@ import sys
 from pathlib import Path
 
 import pytest
-import typer
-from typer.testing import CliRunner
 
 from colonnade.bench import BENCHES, run_bench
 from colonnade.bench.device import forget_peak_memory, peak_memory
 from colonnade.bench.result import table
-from colonnade.cli import Commands, bench
 from colonnade.errors import ConfigError
 from colonnade.progress import Progress
 
@@ -32,14 +29,6 @@ def counting():
     BENCHES.register("counting")(run)
     yield "counting"
     del BENCHES._entries["counting"]
-
-
-@pytest.fixture
-def command():
-    app = typer.Typer(cls=Commands, pretty_exceptions_enable=False)
-    app.callback()(lambda: None)
-    bench.register(app)
-    return lambda *arguments: CliRunner().invoke(app, ["bench", *map(str, arguments)])
 
 
 def test_a_result_has_the_one_shape_and_reads_back(counting, tmp_path):

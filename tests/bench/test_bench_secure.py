@@ -5,13 +5,13 @@ from itertools import permutations
 
 import numpy as np
 import pytest
+from bench_parts import Notes
 
 from colonnade.bench import phe_baseline, secure_blocks, secure_iteration, secure_matmul, secure_rows, secure_work
 from colonnade.bench.phe_baseline import PheCosts, measure_phe
 from colonnade.bench.secure_rows import CHECKED, SIZES
 from colonnade.bench.secure_work import Cost, Pair, Parties, Size, Step, Task
 from colonnade.errors import RunError
-from colonnade.progress import Progress
 from colonnade.secure import BACKENDS, Product, backend
 from colonnade.secure.paillier_packing import Layout
 from colonnade.secure.ring import encode_plain
@@ -22,14 +22,6 @@ KEYS = {
 }  # fmt: skip
 PHE = PheCosts(0.01, 0.0001, 0.01, 0.003)
 KEY_BITS = 2048
-
-
-class Notes(Progress):
-    def __init__(self):
-        self.notes = []
-
-    def message(self, text):
-        self.notes.append(text)
 
 
 class Unencrypted:
