@@ -11,7 +11,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 # Three rooms share their names with functions: loaded first, they leave the names to the functions below. They are
-# quick to load, because each loads its own modules when they are asked for.
+# quick to load, because none imports its own modules.
 import colonnade.align as _align_room  # noqa: F401
 import colonnade.audit as _audit_room  # noqa: F401
 import colonnade.discover as _discover_room  # noqa: F401
@@ -20,7 +20,7 @@ from colonnade import errors  # noqa: F401  (whoever catches one shall not have 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from colonnade.align import Policy
+    from colonnade.align.alignment import Policy
     from colonnade.audit.attacks import AttackChoice
     from colonnade.audit.attribute_result import AttributeResult
     from colonnade.audit.attributes import audit_attributes

@@ -11,11 +11,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from colonnade.align import ALIGN_KINDS, align, align_together
 from colonnade.align import alignment as alignment_module
 from colonnade.align import courier as courier_module
+from colonnade.align.alignment import align
 from colonnade.align.cipher import POINT_BYTES
 from colonnade.align.circle import find_common
+from colonnade.align.courier import ALIGN_KINDS
+from colonnade.align.together import align_together
 from colonnade.errors import AlignmentError, ConfigError, DataError, PeerLostError
 from colonnade.wire.channel import Channel
 from colonnade.wire.local import local_channels

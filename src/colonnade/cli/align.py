@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 if TYPE_CHECKING:
-    from colonnade.align import Policy
+    from colonnade.align.alignment import Policy
     from colonnade.federation.files import FederationFile
 
 _EXAMPLE = (
@@ -30,8 +30,9 @@ def align(
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
 ) -> None:
     """Align the parties' records by private set intersection and say how many they share."""
-    from colonnade.align import ALIGN_KINDS, align_together
-    from colonnade.align import align as align_over
+    from colonnade.align.alignment import align as align_over
+    from colonnade.align.courier import ALIGN_KINDS
+    from colonnade.align.together import align_together
     from colonnade.place import Place, places_of
 
     if len(party) > 1:

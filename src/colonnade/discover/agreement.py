@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from colonnade.align import ALIGN_KINDS
+from colonnade.align.courier import ALIGN_KINDS
 from colonnade.errors import ConfigError
 from colonnade.federation.discovery import DiscoverySettings
 from colonnade.federation.knowledge import Knowledge

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from colonnade.align import align_together
+from colonnade.align.together import align_together
 from colonnade.discover.agreement import COORDINATOR
 from colonnade.discover.discover import discover_tables
 from colonnade.discover.graph import CausalGraph

@@ -7,7 +7,7 @@ import hmac
 import json
 from dataclasses import dataclass
 
-from colonnade.align import ALIGN_KINDS
+from colonnade.align.courier import ALIGN_KINDS
 from colonnade.errors import ConfigError, nearest
 from colonnade.federation.task import Task
 

@@ -7,7 +7,7 @@ import pandas as pd
 import torch
 from torch import Tensor
 
-from colonnade.align import Alignment, align
+from colonnade.align.alignment import Alignment, align
 from colonnade.data.records import Records
 from colonnade.errors import DataError, DeadlineError, PeerLostError, RunError
 from colonnade.learn.agreement import Agreement

@@ -14,7 +14,7 @@ import pandas as pd
 import torch
 from torch import Tensor
 
-from colonnade.align import Alignment
+from colonnade.align.alignment import Alignment
 from colonnade.data.batches import Positions
 from colonnade.data.preparation import prepare_features
 from colonnade.data.records import Records

@@ -11,7 +11,7 @@ from typing import Any
 import torch
 from pydantic import ValidationError
 
-from colonnade.align import Alignment
+from colonnade.align.alignment import Alignment
 from colonnade.defend import make_defense
 from colonnade.defend.base import Defense
 from colonnade.errors import ConfigError, DataError, nearest
