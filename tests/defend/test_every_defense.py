@@ -82,6 +82,10 @@ DEFENSES_UNDER_TEST = [
     Case("invl_enp", {"rank": 4, "refresh": 2}),
     Case("bottleneck"),
     Case("bottleneck", {"adversary": 0.0, "memoise": True}),
+    Case("layered", {"layers": [make_defense("quantise", levels=4).describe(), make_defense("nashcoder").describe()]}),
+    Case("layered", {"layers": [make_defense("nopeek").describe(), make_defense("prune", rate=0.5).describe()]}),
+    Case("keystone", {"veil": 4}),
+    Case("keystone", {"veil": 0, "channels": 3, "grid": 1, "sigma": 0.5, "levels": 4, "negatives": False}),
     Case("causshield", {"rounds": 2, "surrogate_epochs": 1}),
     Case("causshield", {"rounds": 2, "route": "persistent", "mask_source": "none", "surrogate_epochs": 1}),
 ]
@@ -208,7 +212,7 @@ def test_a_loaded_model_uploads_what_the_trained_one_did(case, kind, tmp_path):
     defense.load_state_dict(under("defense", state))
     network.eval()
     with torch.no_grad():
-        x = trained.features[:BATCH]
+        x = defense.disguise(trained.features[:BATCH])
         assert torch.equal(defense.protect(x, network(x), train=False), expected)
 
 

@@ -13,6 +13,8 @@ from colonnade.defend.hashvfl import HashVFL
 from colonnade.defend.inf2guard import Inf2Guard
 from colonnade.defend.invl_dnp import InvLDNP
 from colonnade.defend.invl_enp import InvLENP
+from colonnade.defend.keystone import Keystone
+from colonnade.defend.layered import Layered
 from colonnade.defend.nashcoder import NashCoder
 from colonnade.defend.none import NoDefense
 from colonnade.defend.nopeek import NoPeek
@@ -38,7 +40,9 @@ __all__ = [
     "Inf2Guard",
     "InvLDNP",
     "InvLENP",
+    "Keystone",
     "LaplacePrivacy",
+    "Layered",
     "NashCoder",
     "NoDefense",
     "NoPeek",

@@ -78,6 +78,10 @@ class Defense:
     def turn_to(self, rows: Tensor) -> None:
         """Learn which of the party's records, by row, the next training upload is about."""
 
+    def disguise(self, x: Tensor) -> Tensor:
+        """Return what the network is to see of records `x`; every other method is given records in this form."""
+        return x
+
     def protect(self, x: Tensor, h: Tensor, train: bool) -> Tensor:
         """Return the upload for records `x` with representation `h`."""
         return h

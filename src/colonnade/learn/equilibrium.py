@@ -22,6 +22,7 @@ from colonnade.data.secrets import UNKNOWN, Secret, prepare_secrets
 from colonnade.data.split import TRAIN, VALIDATION, assign_split, split_from_column
 from colonnade.defend.adversary import Learner
 from colonnade.defend.base import Defense
+from colonnade.defend.layered import Layered
 from colonnade.defend.nashcoder import COSTS, NashCoder, head_loss, surrogate_head
 from colonnade.errors import ConfigError, DataError
 from colonnade.federation.federation import Federation
@@ -49,8 +50,8 @@ def best_response_gaps(
     At an equilibrium (Eq. 3) nobody gains. Copies of the party's bottom and defense take the updates, at a rate that
     falls to zero and with heads that are given time to follow; the model stays as it is. Values are taken on training
     records and on validation records, with the same noise before and after, and c from new heads that learn from other
-    training records. Only `nashcoder` has a c: elsewhere α is 0, V is −q u, and what else a defense pulls at may let
-    the gap be negative.
+    training records. Only `nashcoder`, alone or as a layer, has a c: elsewhere α is 0, V is −q u, and what else a
+    defense pulls at may let the gap be negative.
 
     A small gap says that this many steps of this optimiser find nothing better; that nothing better exists, it can't
     say. A gap on training records alone is overfitting.
@@ -108,8 +109,8 @@ def trajectory(model: VerticalModel) -> pd.DataFrame:
         part = model.parts.get(party)
         if part is None:
             total[:] = math.nan  # what it hides, and what that costs, is known to itself
-        elif part.bottom and isinstance(part.bottom.defense, NashCoder):
-            total -= _logged_costs(frame, party, part.bottom.defense, part.result.get("history", []))
+        elif part.bottom and (hiding := _hiding(part.bottom.defense)):
+            total -= _logged_costs(frame, party, hiding, part.result.get("history", []))
     frame["F"] = total
     return frame.reset_index(drop=True)
 
@@ -148,7 +149,8 @@ class _Player:
 
     @property
     def alpha(self) -> float:
-        return self.defense.alpha if isinstance(self.defense, NashCoder) else 0.0
+        hiding = _hiding(self.defense)
+        return hiding.alpha if hiding else 0.0
 
     def value(self, u: float, c: float) -> float:
         """Return V, what the party minimises (Eq. 5)."""
@@ -166,7 +168,7 @@ class _Player:
         self.network.eval()
         held, rows = self.held(positions)
         filled = self.mean.expand(len(held), *self.mean.shape).clone()
-        parts = torch.split(self.features[rows], ANSWER_BATCH)
+        parts = [self.defense.disguise(x) for x in torch.split(self.features[rows], ANSWER_BATCH)]
         filled[held] = torch.cat([self.defense.protect(x, self.network(x), train=False).float() for x in parts])
         return filled
 
@@ -194,9 +196,9 @@ class _Scene:
         """Return the player after `steps` local updates of its own kind, all others frozen."""
         network, defense = copy.deepcopy((player.network, player.defense))
         defense.generator.manual_seed(self.seed)
-        if isinstance(defense, NashCoder):
+        if hiding := _hiding(defense):
             # Eq. 5 has the best head inside. Who follows one that lags behind often loses against a new one.
-            defense.head_steps = max(defense.head_steps, RESPONSE_HEAD_STEPS)
+            hiding.head_steps = max(hiding.head_steps, RESPONSE_HEAD_STEPS)
         settings, device = self.agreement.task.optimizer, player.features.device
         optimizer = Optimizer(network.parameters(), settings)
         head = HeadCopy(self.top.recipe, player.place, regression=self._regression, device=device)
@@ -213,7 +215,7 @@ class _Scene:
             head.meet(shared, None if held.all() else held)
             network.train()
             defense.turn_to(rows)
-            x = player.features[rows]
+            x = defense.disguise(player.features[rows])
             h = network(x)
             upload = defense.rehearse(x, h).float()
             optimizer.zero_grad()
@@ -239,9 +241,10 @@ class _Scene:
 
     def costs(self, player: _Player) -> dict[str, float]:
         """Return c on every set: the sum over the player's secrets, each judged by a head that is new."""
-        if not isinstance(player.defense, NashCoder):
+        hiding = _hiding(player.defense)
+        if hiding is None:
             return {kind: math.nan for kind, _ in self.sets()}
-        cost, totals = COSTS[player.defense.cost_name], {kind: 0.0 for kind, _ in self.sets()}
+        cost, totals = COSTS[hiding.cost_name], {kind: 0.0 for kind, _ in self.sets()}
         taught = player.uploads(self.taught, self.seed)
         for secret in player.secrets:
             known, values = _known(secret, player.rows[self.taught], taught.device)
@@ -269,6 +272,12 @@ class _Scene:
             head.descend(head_loss(head(uploads[chosen], train=True), values[chosen], classes).mean())
         head.load_state_dict(kept)
         return head
+
+
+def _hiding(defense: Defense) -> NashCoder | None:
+    """Return what hides the party's secrets, alone or as a layer."""
+    layers = defense.layers if isinstance(defense, Layered) else [defense]
+    return next((layer for layer in layers if isinstance(layer, NashCoder)), None)
 
 
 def _weighed(alpha: float, cost: float) -> float:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
@@ -14,14 +15,14 @@ from colonnade.data.label_preparation import check_labels
 from colonnade.data.read import read_records, read_table
 from colonnade.data.records import Records
 from colonnade.data.split import split_from_column
-from colonnade.defend import DEFENSES, Defense, make_defense
+from colonnade.defend import DEFENSES, Defense, Layered
 from colonnade.errors import ConfigError, DataError, nearest
 from colonnade.federation.files import PartyFile
 from colonnade.learn.agreement import Agreement
 from colonnade.learn.part import Part
 from colonnade.learn.role import Seat, require_labels, require_secrets
 from colonnade.learn.team import Team
-from colonnade.learn.train import take_part
+from colonnade.learn.train import named_defense, take_part
 from colonnade.place import Place
 from colonnade.progress import Progress
 
@@ -138,15 +139,30 @@ def defense_of(party: PartyFile, path: Path) -> Defense:
 
     Files that its strength names are meant from the party file's own folder.
     """
-    name, strength = party.defense.name, party.defense.strength
+    name = party.defense.name
     try:
-        for field in getattr(DEFENSES[name], "files", ()):
-            if isinstance(strength.get(field), str):
-                strength[field] = str(_file_beside(path, strength[field], f"{name}.{field}"))
-        return make_defense(name, **strength)
+        return named_defense(_with_files_beside(path, {"name": name, **party.defense.strength}, name))
     except ConfigError as error:
         field = "defense.name" if error.where is None else error.where.replace(name, "defense", 1)
         raise ConfigError(error.what, where=f"{path}: {field}", remedy=error.remedy) from error
+
+
+def _with_files_beside(path: Path, described: Any, where: str) -> Any:
+    """Return a described defense with its files, and those of its layers, found beside `path`.
+
+    What describes no defense stays as it is: whoever makes one of it says what is wrong.
+    """
+    name = described.get("name") if isinstance(described, Mapping) else None
+    if not isinstance(name, str) or name not in DEFENSES:
+        return described
+    found = dict(described)
+    for field in getattr(DEFENSES[name], "files", ()):
+        if isinstance(found.get(field), str):
+            found[field] = str(_file_beside(path, found[field], f"{where}.{field}"))
+    if DEFENSES[name] is Layered and isinstance(found.get("layers"), list):
+        layers = enumerate(found["layers"])
+        found["layers"] = [_with_files_beside(path, layer, f"{where}.layers.{place}") for place, layer in layers]
+    return found
 
 
 def _file_beside(path: Path, named: str, where: str) -> Path:

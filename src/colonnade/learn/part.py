@@ -64,9 +64,11 @@ class BottomPart:
         features = self.features(records).to(device)
         self.network.eval()
         with torch.no_grad():
-            return torch.cat(
-                [self.defense.protect(x, self.network(x), train=False) for x in torch.split(features, ANSWER_BATCH)]
-            )
+            return torch.cat([self._upload(x) for x in torch.split(features, ANSWER_BATCH)])
+
+    def _upload(self, x: Tensor) -> Tensor:
+        x = self.defense.disguise(x)
+        return self.defense.protect(x, self.network(x), train=False)
 
 
 @dataclass(frozen=True)

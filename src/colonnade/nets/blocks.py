@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from torch import Tensor, nn
 from torch.nn import functional
+from torch.nn.modules.batchnorm import _BatchNorm
 
 
 class Dense(nn.Linear):
@@ -37,16 +38,19 @@ class BasicBlock(nn.Module):
         return functional.relu(self.norm2(self.conv2(h)) + self.shortcut(x))
 
 
-class UnitNorm(nn.BatchNorm1d):
-    """A batch norm that takes a single record too, by its running statistics: a batch may overlap in one record."""
+class UnitNorm(_BatchNorm):
+    """A batch norm that takes a single value too, by its running statistics: a batch may overlap in one record."""
 
     def forward(self, x: Tensor) -> Tensor:
         """Return entries of mean 0 and deviation 1."""
-        if self.training and len(x) == 1:
+        if self.training and x.numel() == x.shape[1]:
             return functional.batch_norm(x, self.running_mean, self.running_var, eps=self.eps)
         return super().forward(x)
+
+    def _check_input_dim(self, input: Tensor) -> None:
+        """Vectors and maps are alike to it."""
 
 
 def unit_norm(shape: Sequence[int]) -> nn.Module:
     """Return a batch norm without weights of its own for representations of `shape`: vectors or maps."""
-    return nn.BatchNorm2d(shape[0], affine=False) if len(shape) == 3 else UnitNorm(shape[0], affine=False)
+    return UnitNorm(shape[0], affine=False)

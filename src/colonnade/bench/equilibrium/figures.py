@@ -19,7 +19,9 @@ from colonnade.progress import Progress
 
 MODALITIES = Case("modalities", 3)
 _BOTH = (MODALITIES, HOSPITAL)
-_SHOWN = (known.NONE, *known.OURS, known.PUBLISHED, known.GAUSSIAN, known.LAPLACE, known.TOP_K, known.QUANTISE)
+_RIVALS = (known.PUBLISHED, known.GAUSSIAN, known.LAPLACE, known.TOP_K, known.QUANTISE)
+_SHOWN = (known.NONE, *known.OURS, *_RIVALS)
+_SHOWN_OF_FACES = (known.NONE, *known.OURS_FOR_PICTURES, *_RIVALS)
 _PARTIES = (2, 4, 19)
 
 
@@ -45,7 +47,7 @@ def figure6(preset: str, progress: Progress, *, folder: Path | None = None, work
     say_measured(progress)
     progress.message("the strength in the middle of each method's grid")
     cases = _two_targets()
-    work = plays(cases, [one.middle for one in methods(preset, _SHOWN)], preset, every_client=True)
+    work = plays(cases, [one.middle for one in methods(preset, _SHOWN_OF_FACES)], preset, every_client=True)
     return rows(played(work, progress, "equilibrium-fig6", folder, workers), client=None)
 
 

@@ -37,13 +37,13 @@ SIZES: dict[str, dict[str, Size]] = {
         "adult": Size(None, None, 10),
         "modalities": Size(None, None, 20),
         "hospital": Size(None, 12_000, 4, rate=4e-3),
-        "faces": Size(None, None, 15, rate=1e-3),
+        "faces": Size(None, None, 40, rate=1e-3),
     },
     "paper": {
         "adult": Size(None, None, 30),
         "modalities": Size(None, None, 60),
         "hospital": Size(None, None, 8, rate=4e-3),
-        "faces": Size(None, None, 40, rate=1e-3),
+        "faces": Size(None, None, 80, rate=1e-3),
     },
 }
 

@@ -1,0 +1,117 @@
+"""A veil before a network: what records have in common most is taken away before anything is learned from them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor, nn
+
+from colonnade.errors import ConfigError
+from colonnade.nets.blocks import BasicBlock, Dense, unit_norm
+from colonnade.nets.shapes import Shape
+
+FITTED_ON = 4096
+"""Principal components are found from so many records: more change little, and take long."""
+FLOOR = 0.2
+"""A record's contrast is divided by no less than this share of the usual one, or flat pictures would become noise."""
+SMALL = 8
+"""Maps are brought down to this height and width before places are averaged."""
+WIDEST = 256
+
+
+class Veil(nn.Module):
+    """Takes the first principal components of a party's own records away, and of pictures their contrast.
+
+    Light and shade over the whole picture, the large patches of colour: nine tenths of the variance lie in a few dozen
+    components, and next to nothing of what tells a cat from a ship. What is taken away here is in no upload, however
+    often the record is uploaded and however the network learns; it can only be guessed from what is left.
+
+    Before `fit` nothing is taken away.
+
+    Args:
+        shape: of a record.
+        components: how many are taken away.
+    """
+
+    mean: Tensor
+    directions: Tensor
+    usual: Tensor
+
+    def __init__(self, shape: Shape, components: int) -> None:
+        super().__init__()
+        size = torch.Size(shape).numel()
+        self._levels = len(shape) == 3
+        self.register_buffer("mean", torch.zeros(size))
+        self.register_buffer("directions", torch.zeros(size, components))
+        self.register_buffer("usual", torch.ones(()))
+
+    def fit(self, data: Tensor) -> None:
+        """Find mean, components and usual contrast of records `data`."""
+        flat = data.detach().flatten(1).float()
+        components = self.directions.shape[1]
+        if components >= min(flat.shape):
+            raise ConfigError(
+                f"{len(flat)} records of {flat.shape[1]} numbers have no {components} components to take away",
+                where="veil",
+                remedy=f"give at most {min(flat.shape) - 1}",
+            )
+        self.mean.copy_(flat.mean(0))
+        some = flat[:: -(-len(flat) // FITTED_ON)] - self.mean
+        # Fewer records than numbers or the other way round, the smaller product has all there is to know.
+        if len(some) < some.shape[1]:
+            _, vectors = torch.linalg.eigh(some @ some.mT)
+            found = some.mT @ vectors[:, -components:] if components else self.directions
+        else:
+            _, vectors = torch.linalg.eigh(some.mT @ some)
+            found = vectors[:, -components:] if components else self.directions
+        self.directions.copy_(nn.functional.normalize(found, dim=0))
+        self.usual.copy_((some - (some @ self.directions) @ self.directions.mT).std())
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Return what is left of records `x`."""
+        with torch.autocast(x.device.type if not x.is_meta else "cpu", enabled=False):
+            rest = x.float().flatten(1) - self.mean
+            rest = rest - (rest @ self.directions) @ self.directions.mT
+            if self._levels:
+                rest = rest / (rest.std(1, keepdim=True) + FLOOR * self.usual)
+            return rest.view_as(x)
+
+
+def keystone(wide: Shape, channels: int, grid: int) -> nn.Sequential:
+    """Return the layers that make of a representation of shape `wide` a few numbers of deviation 1.
+
+    Maps pass residual blocks, twice as wide and half as large each, then all that falls into one of a few places is
+    averaged: where something is, is not uploaded. Vectors have no places, and pass a linear layer alone.
+
+    Args:
+        wide: shape of the representation.
+        channels: numbers for each place.
+        grid: places along the longer side of a map.
+    """
+    if len(wide) == 1:
+        return nn.Sequential(Dense(wide[0], channels, bias=False), unit_norm((channels,)))
+    layers: list[nn.Module] = []
+    width, height, breadth = wide
+    while max(height, breadth) > SMALL:
+        wider = min(2 * width, max(width, WIDEST))
+        layers.append(BasicBlock(width, wider, stride=2))
+        width, height, breadth = wider, -(-height // 2), -(-breadth // 2)
+    places = _places((height, breadth), grid)
+    return nn.Sequential(
+        *layers,
+        nn.AdaptiveAvgPool2d(places),
+        nn.Conv2d(width, channels, 1, bias=False),
+        unit_norm((channels, *places)),
+    )
+
+
+def _places(sides: Sequence[int], grid: int) -> tuple[int, int]:
+    """Return how many places there are along each side: in proportion, and at least one.
+
+    >>> _places((8, 4), 2), _places((8, 8), 2), _places((4, 1), 8)
+    ((2, 1), (2, 2), (4, 1))
+    """
+    longest = max(sides)
+    height, width = (max(1, round(min(grid, longest) * side / longest)) for side in sides)
+    return height, width
