@@ -42,6 +42,10 @@ class Square:
         self.ran.append(self.number)
         if self.number == 13:
             raise RunError("is unlucky", where="square")
+        if self.number == 17:
+            raise RuntimeError("CUDA out of memory. Tried to allocate 2.00 GiB")
+        if self.number == 19:
+            raise RuntimeError("something else")
         if self.number < 0:
             raise ConfigError("is no length", where="number", remedy="take a positive one")
         return {"square": self.number**2}
@@ -236,3 +240,18 @@ def test_a_bench_that_must_run_here_does_not_pretend(command, tmp_path, asked, n
     line = f"engine: '{name}' has no rows that could run elsewhere (choose the engine 'local')"
     assert ran.exit_code == 3 and ran.stderr == f"error: {line}\n"
     assert not (tmp_path / "out").exists()
+
+
+def test_a_row_that_finds_no_memory_leaves_the_others_alone(tmp_path):
+    """Ten minutes of a shared GPU were lost because one of thirteen rows found it full."""
+    notes = Notes()
+    work = [Square(2), Square(17), Square(3)]
+    assert sorted(finished(work, notes, tmp_path)) == [(0, {"square": 4}), (1, None), (2, {"square": 9})]
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["square-2.json", "square-3.json"]
+    assert notes.notes == ["left out: square of 17: out of memory (run it again with fewer jobs)"]
+
+
+def test_a_row_with_a_bug_is_not_called_short_of_memory(tmp_path):
+    """Every error of torch would be left out in silence."""
+    with pytest.raises(RuntimeError, match="something else"):
+        list(finished([Square(19)], Notes(), tmp_path))

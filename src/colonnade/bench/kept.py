@@ -112,3 +112,8 @@ def _outcome(_: None, job: Job) -> Any:
         return job.run()
     except ColonnadeError as error:
         return error
+    except (MemoryError, RuntimeError) as error:
+        # A GPU that several rows share may be full for one of them: the others, some of them hours old, must not go.
+        if isinstance(error, RuntimeError) and "out of memory" not in str(error):
+            raise
+        return RunError("out of memory", remedy="run it again with fewer jobs")

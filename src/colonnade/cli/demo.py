@@ -24,9 +24,10 @@ _EXAMPLE = "Example: [bold]colonnade demo[/bold], or in a hurry [bold]colonnade 
 SECRET = "texture error"
 """What the lab wants to keep to itself: it is no feature, but its other columns tell of it."""
 GRAPH_COLUMNS = ("radius", "texture", "smoothness", "concavity")
+_NARROW = {"name": "keystone", "channels": 4, "levels": 4}
 DEFENSES: dict[str, dict[str, Any]] = {
-    "lab": {"name": "nashcoder", "alpha": 1.0},
-    "imaging": {"name": "gaussian", "sigma": 0.5},
+    "lab": {"name": "layered", "layers": [_NARROW, {"name": "nashcoder", "alpha": 1.0}]},
+    "imaging": _NARROW,
 }
 ATTACKS = ("decoder", "ridge")
 

@@ -31,7 +31,7 @@ def graph_drawing(graph: CausalGraph, name: str, colour: Mapping[str, str]) -> t
     height = max(y for _, y in placed.values()) + HIGH / 2 + MARGIN
     edges = graph.edge_list()
     title = f"Causal graph of {name}"
-    drawn = [Markup(_HEAD).format(width, height, max(width, 700), 0.7 * width, title)]
+    drawn = [Markup(_HEAD).format(width, height, max(width, 700), 0.65 * width, title)]
     drawn.append(Markup(_ARROWHEAD))
     strongest = max((edge.strength for edge in edges), default=1.0)
     drawn += [_edge(edge, [placed[name] for name in _way(edge, layer)], strongest) for edge in edges]

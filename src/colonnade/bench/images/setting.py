@@ -129,5 +129,6 @@ ALL_DEFENSES: tuple[Choice, ...] = (
     {"name": "quantise", "levels": 4},
     {"name": "gaussian", "sigma": 1.0},
     {"name": "bottleneck"},
+    {"name": "keystone"},
 )
 """Every defense that there is, once or twice."""
