@@ -490,6 +490,7 @@ ROOMS: dict[str, dict[str, Mistake]] = {
         "There is no such defense": defense("gausian", sigma=1.0),
         "A defense has no such parameter": defense("gaussian", sigm=1.0),
         "A strength is out of its range": defense("gaussian", sigma=-1),
+        "One level is asked for": defense("keystone", levels=1),
         "A strength is no number": defense("nashcoder", alpha="high"),
         "A share is out of its range": defense("prune", rate=1.5),
         "Privacy is asked for without any noise": defense("dp_gaussian", epsilon=0),

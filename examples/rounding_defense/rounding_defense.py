@@ -20,7 +20,8 @@ class Rounding(Defense):
 
     def protect(self, x: Tensor, h: Tensor, train: bool) -> Tensor:
         """Return the rounded representation; for the gradient it counts as the representation itself."""
-        return h + (torch.round(h / self.step) * self.step - h).detach()
+        rounded = torch.round(h / self.step) * self.step
+        return rounded.detach() + (h - h.detach())
 
     def describe(self) -> dict[str, Any]:
         """Return the name and the step, from which the defense can be made again."""

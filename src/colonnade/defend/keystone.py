@@ -39,6 +39,14 @@ class Channel:
             self.levels if levels is None else levels,
         )
 
+    @property
+    def bits(self) -> float:
+        """The most bits that one number can carry, whatever it stands for."""
+        # Its power is 1. Rounding moves it by half a step at most, and never beyond the outermost level.
+        swing = min(1 + step_of(self.levels) / 2, REACH) if self.levels else 1.0
+        noisy = math.log2(1 + (swing / self.sigma) ** 2) / 2 if self.sigma else math.inf
+        return min(noisy, math.log2(self.levels) if self.levels else math.inf)
+
 
 PICTURES, TABLES = Channel(32, 0.1, 0), Channel(1, 0.0, 8)
 
@@ -120,13 +128,18 @@ class Keystone(Defense):
             self._veil.fit(data)
 
     def disguise(self, x: Tensor) -> Tensor:
-        """Return each picture or its negative: the mean picture minus what sets it apart from that."""
-        if self._veil is None or not self.negatives:
+        """Return what the veil leaves of each picture, or its negative, around the mean picture.
+
+        The network's own veil would come too late: in between pictures may be moved, and a component that was moved by
+        a pixel is none any more.
+        """
+        if self._veil is None:
             return x
-        device = self.generator.device
-        heads = torch.randint(2, (len(x), 1), generator=self.generator, device=device).bool().to(x.device)
-        flat = x.flatten(1)
-        return torch.where(heads, flat, 2 * self._veil.mean - flat).view_as(x)
+        rest = self._veil.rest(x)
+        if self.negatives:
+            coins = torch.randint(2, (len(x), 1), generator=self.generator, device=self.generator.device)
+            rest = rest * (2 * coins - 1).to(rest)
+        return (self._veil.mean + rest).view_as(x)
 
     def protect(self, x: Tensor, h: Tensor, train: bool) -> Tensor:
         """Return the narrow representation, rounded, under noise."""
@@ -140,13 +153,11 @@ class Keystone(Defense):
     def capacity_bits(self, uploads: int = 1) -> float:
         """Return the most bits that so many uploads of a record can tell about it, whatever the network learns.
 
-        Gaussian channels whose signal has power 1 carry n/2 log2(1 + uploads / sigma^2) bits: noise averages out, so
-        they grow with uploads, but slowly. Power is 1 over the records of a batch, not of each record. Rounded numbers
-        carry log2(levels) each, and as many again each time that the network has learned something else meanwhile.
+        A Gaussian channel whose signal has power P carries log2(1 + P / sigma^2) / 2 bits; P is 1, over the records of
+        a batch and not of each record, and rounding can raise it to 4. Rounded numbers carry log2(levels). Every upload
+        may carry as many again: the network may have learned to tell something else meanwhile.
         """
-        noisy = math.log2(1 + uploads / self._channel.sigma**2) / 2 if self._channel.sigma else math.inf
-        rounded = uploads * math.log2(self._channel.levels) if self._channel.levels else math.inf
-        return self._upload_size * min(noisy, rounded)
+        return uploads * self._upload_size * self._channel.bits
 
     def meters(self) -> dict[str, float]:
         """Return the capacity of one upload."""
@@ -170,8 +181,14 @@ class Keystone(Defense):
         return h + self._channel.sigma * self._noise.draw(h, h, generator) if self._channel.sigma else h
 
 
+def step_of(levels: int) -> float:
+    """Return how far apart so many values from -2 to 2 are."""
+    return 2 * REACH / (levels - 1)
+
+
 def rounded(h: Tensor, levels: int) -> Tensor:
     """Return the nearest of so many values from -2 to 2; on the way back as if nothing had happened."""
-    step = 2 * REACH / (levels - 1)
+    step = step_of(levels)
     nearest = ((h.clamp(-REACH, REACH) + REACH) / step).round() * step - REACH
-    return h + (nearest - h).detach()
+    # h minus itself is zero: the value is exactly one of the few, the gradient that of h.
+    return nearest.detach() + (h - h.detach())

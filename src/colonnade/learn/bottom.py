@@ -64,8 +64,9 @@ class Bottom:
         x = self.features[rows]
         if train:
             self.defense.turn_to(rows)
-            x = self._augment(x) if self._augment else x
         x = self.defense.disguise(x)
+        if train and self._augment:
+            x = self._augment(x)
         if self.network.training != train:  # walks through all modules: not for every batch
             self.network.train(train)
         with torch.set_grad_enabled(train), precision(self.device, self._mixed):

@@ -15,6 +15,8 @@ FITTED_ON = 4096
 """Principal components are found from so many records: more change little, and take long."""
 FLOOR = 0.2
 """A record's contrast is divided by no less than this share of the usual one, or flat pictures would become noise."""
+LEAST = 1e-3
+"""The usual contrast, where pictures of deviation 1 have next to none left: rounding errors must stay what they are."""
 SMALL = 8
 """Maps are brought down to this height and width before places are averaged."""
 WIDEST = 256
@@ -50,32 +52,38 @@ class Veil(nn.Module):
         """Find mean, components and usual contrast of records `data`."""
         flat = data.detach().flatten(1).float()
         components = self.directions.shape[1]
-        if components >= min(flat.shape):
-            raise ConfigError(
-                f"{len(flat)} records of {flat.shape[1]} numbers have no {components} components to take away",
-                where="veil",
-                remedy=f"give at most {min(flat.shape) - 1}",
-            )
         self.mean.copy_(flat.mean(0))
         some = flat[:: -(-len(flat) // FITTED_ON)] - self.mean
+        if components >= min(some.shape):
+            raise ConfigError(
+                f"{len(some)} records of {some.shape[1]} numbers have no {components} components to take away",
+                where="keystone.veil",
+                remedy=f"give at most {min(some.shape) - 1}",
+            )
         # Fewer records than numbers or the other way round, the smaller product has all there is to know.
         if len(some) < some.shape[1]:
             _, vectors = torch.linalg.eigh(some @ some.mT)
-            found = some.mT @ vectors[:, -components:] if components else self.directions
+            found = some.mT @ vectors[:, len(some) - components :]
         else:
             _, vectors = torch.linalg.eigh(some.mT @ some)
-            found = vectors[:, -components:] if components else self.directions
-        self.directions.copy_(nn.functional.normalize(found, dim=0))
-        self.usual.copy_((some - (some @ self.directions) @ self.directions.mT).std())
+            found = vectors[:, some.shape[1] - components :]
+        # Where records repeat themselves, the last of the components are rounding errors and lie askew to the first.
+        # What is taken away twice is not away: all must be at right angles.
+        self.directions.copy_(torch.linalg.qr(found)[0])
+        self.usual.copy_((some - (some @ self.directions) @ self.directions.mT).std().clamp_min(LEAST))
 
     def forward(self, x: Tensor) -> Tensor:
         """Return what is left of records `x`."""
         with torch.autocast(x.device.type if not x.is_meta else "cpu", enabled=False):
-            rest = x.float().flatten(1) - self.mean
-            rest = rest - (rest @ self.directions) @ self.directions.mT
+            rest = self.rest(x)
             if self._levels:
                 rest = rest / (rest.std(1, keepdim=True) + FLOOR * self.usual)
             return rest.view_as(x)
+
+    def rest(self, x: Tensor) -> Tensor:
+        """Return flat records without mean and components, at their own contrast."""
+        rest = x.float().flatten(1) - self.mean
+        return rest - (rest @ self.directions) @ self.directions.mT
 
 
 def keystone(wide: Shape, channels: int, grid: int) -> nn.Sequential:
