@@ -1,0 +1,5 @@
+"""Benches of Keystone: what it costs and what it leaves to the strongest readers, beside every other defense."""
+
+from colonnade.bench.keystone import table
+
+__all__ = ["table"]

@@ -1,0 +1,283 @@
+"""If these fail, the frontier says that Keystone costs or hides what it does not, or compares it with too little."""
+
+import json
+from importlib import import_module
+
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+from bench_parts import Notes
+
+from colonnade.audit.evidence import uploads_of, working_copy
+from colonnade.audit.settings import Settings
+from colonnade.bench import BENCHES, run_bench
+from colonnade.bench.equilibrium import sets as tables
+from colonnade.bench.images import sets
+from colonnade.bench.images.matrix import KEYS, MEASURES
+from colonnade.bench.keystone import pace, reading, setting
+from colonnade.bench.keystone.front import COSTS, Point, contests, efficient, told
+from colonnade.bench.keystone.setting import PICTURES, SIZES, TABLES, Ground
+from colonnade.bench.keystone.table import compare
+from colonnade.bench.keystone.victim import Victim
+from colonnade.data.datasets import Dataset
+from colonnade.defend import DEFENSES, make_defense
+from colonnade.learn.bottom import Bottom
+from colonnade.learn.timetable import Timetable
+from colonnade.learn.train import named_defense, train
+from colonnade.progress import make_progress
+
+NAMES = sorted(name for name in BENCHES if name.startswith("keystone-"))
+NONE = {"name": "none"}
+VEIL = {"name": "keystone", "veil": 8}
+COLUMNS = {
+    *KEYS, *MEASURES, *(f"{name}_ci" for name in MEASURES), "party", "metric", "step_ratio", "oracle_skill", "matched",
+    "front", "capacity_bits", "upload_numbers", "defense_settings", "attack_settings",
+}  # fmt: skip
+
+
+@pytest.fixture
+def small(monkeypatch):
+    """Made-up pictures of ten classes in place of CIFAR-10, and made-up people in place of tables."""
+    rng = np.random.default_rng(0)
+    labels = rng.integers(10, size=240)
+    stripes = (np.arange(32)[None] * (1 + labels[:, None]) // 8 % 2)[:, None, :, None]
+    images = np.clip(90 + 80 * stripes + rng.normal(0, 25, (240, 3, 32, 32)), 0, 255).astype(np.uint8)
+    monkeypatch.setattr(sets, "_loaded", lambda name: (images, labels, np.arange(240) >= 200))
+    monkeypatch.setattr(tables, "_loaded", people)
+
+
+def people(name, target="", secrets=()):
+    rng = np.random.default_rng(0)
+    ids = pd.RangeIndex(600, name="id")
+    label = pd.Series(rng.integers(2, size=600), index=ids, name="label")
+    wards = [column for ward in tables._WARDS.values() for column in ward] + ["insulin"]
+    columns = [column for party in tables.ADULT.values() for column in party] if name == "adult" else wards
+    frame = pd.DataFrame(rng.normal(size=(600, len(columns))) + label.to_numpy()[:, None], index=ids, columns=columns)
+    hidden = pd.DataFrame({"sex": np.where(label == 1, "a", "b")}, index=ids)
+    split = pd.Series(np.where(np.arange(600) < 240, "test", "train"), index=ids)
+    return Dataset(
+        name=name, ids=ids, table=frame, label=label, classes=("no", "yes"), split=split, attributes=hidden,
+        secrets=("sex",),
+    )  # fmt: skip
+
+
+@pytest.fixture
+def no_training(monkeypatch):
+    def refuse(*args, **options):
+        raise AssertionError("trained again")
+
+    return lambda: monkeypatch.setattr(import_module("colonnade.bench.keystone.reading"), "train", refuse)
+
+
+# -- what is compared -------------------------------------------------------------------------------------------------
+
+
+def test_every_defense_takes_part_with_three_of_its_published_strengths():
+    """A rival left out, or tried at one strength alone, makes any front look good."""
+    tried = {}
+    for choice in (*setting.CORE, *setting.GRIDS[1:]):
+        made = named_defense(choice)
+        tried.setdefault(made.name, set()).add(json.dumps(made.describe(), sort_keys=True))
+    left_out = {"layered", "nashcoder"}  # a stack of others; hides single secrets that must be named
+    assert set(tried) == set(DEFENSES) - left_out
+    for name, strengths in tried.items():
+        published = DEFENSES[name].published_strengths
+        assert len(strengths) >= min(3, len(published)) or name == "causshield", name
+    assert {choice["veil"] for choice in setting.KEYSTONE} == {0, *make_defense("keystone").published_strengths}
+
+
+@pytest.mark.parametrize(
+    ("choices", "trainings"), [(setting.CORE, 87), (setting.GRIDS, 72), (setting.THIN, 60), (setting.OF_TABLES, 150)]
+)
+def test_nothing_is_trained_twice_and_as_often_as_the_page_says(choices, trainings):
+    described = [json.dumps(named_defense(choice).describe(), sort_keys=True) for choice in choices]
+    assert len(set(described)) == len(described)
+    assert len(described) * len(setting.SEEDS["default"]) == trainings
+    assert NONE in choices
+
+
+def test_pictures_are_trained_for_as_long_as_was_promised():
+    for preset, epochs in (("default", 30), ("paper", 60)):
+        assert PICTURES.size(preset).epochs == epochs
+        assert [len(setting.SEEDS[preset]), PICTURES.size(preset).repeats] == [{30: 3, 60: 5}[epochs], 100]
+
+
+def test_a_result_is_not_taken_for_that_of_another_victim():
+    grounds = (PICTURES, Ground("cifar10", 4), *TABLES)
+    work = [
+        Victim(ground, tuple(choice.items()), seed, preset)
+        for ground in grounds
+        for choice in (NONE, VEIL)
+        for seed in (0, 1)
+        for preset in SIZES
+    ]
+    assert len({victim.file_name for victim in work}) == len(work)
+
+
+# -- who is attacked --------------------------------------------------------------------------------------------------
+
+
+def test_nobody_is_both_known_and_wanted():
+    split = np.repeat([0, 2], [500, 160]).astype(np.uint8)
+    timetable = Timetable(split, 32, 2, seed=0)
+    size = setting.Size(None, None, 2, 100, 400, 3, 1, 1, (1, 1))
+    division = reading.Division.of(timetable, size, seed=3)
+    assert len(division.known) == 400 and len(division.wanted) == len(division.wanted_trained) == 100
+    assert len(division.known_trained) == 250
+    assert not set(division.known) & set(division.wanted)
+    assert not set(division.known_trained) & set(division.wanted_trained)
+    assert (split[division.wanted] == 2).all() and (split[division.wanted_trained] == 0).all()
+    assert (split[division.known] == 2).sum() == 60, "those that were held out come first"
+    assert set(division.wanted) != set(reading.Division.of(timetable, size, seed=4).wanted)
+
+
+def crowd_under(choice):
+    federation, task = PICTURES.laid_out("smoke", "cpu")
+    model = train(federation, choice, task=task, seed=0, progress=False)
+    settings = Settings(targets=8)
+    return federation, reading.Crowd(working_copy(model, ["left", "right"]), federation, settings, seed=0)
+
+
+def test_many_uploads_are_averaged_and_equal_ones_are_not_read_twice(small):
+    """The mean of a hundred must be what a hundred uploads tell, though no more than one is ever kept."""
+    known, wanted = np.arange(30), np.arange(40, 48)
+    federation, crowd = crowd_under({"name": "gaussian", "sigma": 1.0})
+    often = crowd.often(known, wanted, 400)
+    bottom = crowd.model.parts["left"].bottom
+    records = federation.records["left"].take(federation.rows["left"][wanted])
+    clean = bottom.network(bottom.features(records)).detach()
+    mean = often.uploads["left"][1]
+    assert mean.shape == (8, 1, *clean.shape[1:])
+    assert float((mean[:, 0] - clean).std()) == pytest.approx(1 / 20, rel=0.1)
+    assert float((uploads_of(bottom, records) - clean).std()) == pytest.approx(1, rel=0.1)
+    assert crowd_under(NONE)[1].often(known, wanted, 400) is None
+
+
+# -- rows -------------------------------------------------------------------------------------------------------------
+
+
+def test_rows_of_pictures_have_all_columns_and_are_kept(small, tmp_path, no_training):
+    progress = Notes()
+    rows = compare({PICTURES: [NONE, VEIL]}, "smoke", progress, tmp_path)
+    assert all(set(row) == COLUMNS and row["party"] == "all" for row in rows)
+    attacks = ["decoder-strong", "decoder-repeated", "witness", "matcher"]
+    by_name = {(row["defense"], row["attack"]): row for row in rows}
+    assert [key for key in by_name if key[0] == "keystone"] == [("keystone", attack) for attack in attacks]
+    assert {row["attack"] for row in rows if row["knowledge"] == "baseline"} == {
+        "mean record", "constant grey", "random other", "per-record mean",
+    }  # fmt: skip
+    federation, task = PICTURES.laid_out("smoke", "cpu")
+    honest = {
+        choice["name"]: train(federation, choice, task=task, seed=0, progress=False).scores["accuracy"]
+        for choice in (NONE, VEIL)
+    }
+    for (defense, _), row in by_name.items():
+        assert row["accuracy"] == pytest.approx(honest[defense], abs=6e-5), "a witness must not disturb what it sees"
+        assert row["accuracy_cost"] == pytest.approx(honest["none"] - honest[defense], abs=6e-5)
+        assert row["oracle_skill"] == by_name[defense, "decoder-strong"]["skill"]
+        assert row["matched"] == by_name[defense, "matcher"]["identification"]
+        assert row["step_ratio"] > 0 and row["seeds"] == 1
+    ours = by_name["keystone", "witness"]
+    assert (ours["upload_numbers"], ours["strength"]) == (64, 8)
+    assert ours["capacity_bits"] == pytest.approx(32 * np.log2(101), abs=1e-3)
+    assert by_name["none", "matcher"]["capacity_bits"] is None and by_name["none", "matcher"]["skill"] is None
+    assert by_name["none", "decoder-strong"]["skill"] == by_name["none", "decoder-repeated"]["skill"]
+    assert sum("keystone leaves least at" in note for note in progress.notes) == 2
+    no_training()
+    assert compare({PICTURES: [NONE, VEIL]}, "smoke", Notes(), tmp_path) == rows
+
+
+def test_rows_of_tables_are_of_each_party_and_told_apart_by_capacity(small):
+    few = setting.FEW_OF_TABLES
+    rows = compare(dict.fromkeys(TABLES, few), "smoke", Notes(), None)
+    assert all(set(row) == COLUMNS for row in rows)
+    assert {(row["dataset"], row["metric"], row["party"]) for row in rows} == {
+        ("adult", "accuracy", "employer"), ("adult", "accuracy", "registry"),
+        ("diabetes130", "auc", "hospital"), ("diabetes130", "auc", "clinic"),
+    }  # fmt: skip
+    ours = {
+        (row["capacity_bits"], row["upload_numbers"], row["strength"]) for row in rows if row["defense"] == "keystone"
+    }
+    assert ours == {(3, 1, None), (2, 1, None)}
+    assert {row["attack"] for row in rows if row["defense"] == "gaussian"} == {
+        "decoder-strong", "decoder-repeated", "witness", "ridge", "matcher",
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize("ground", [PICTURES, TABLES[0]], ids=lambda ground: ground.name)
+def test_a_step_under_a_defense_is_a_step_of_the_party(small, ground):
+    """What is timed must learn: a step that skips the way back would make every defense look quick."""
+    federation, task = ground.laid_out("smoke", "cpu")
+    party = next(name for name in federation.parties if name != federation.active)
+    bottoms = []
+
+    class Watched(Bottom):
+        def __init__(self, *args, **options):
+            super().__init__(*args, **options)
+            bottoms.append(self)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(import_module("colonnade.learn.bottom"), "Bottom", Watched)
+        step = pace.step_of(federation.records[party].take(np.arange(64)), VEIL, task, "cpu")
+    (bottom,) = bottoms
+    before = [parameter.detach().clone() for parameter in bottom.network.parameters()]
+    step()
+    assert any(not torch.equal(old, new) for old, new in zip(before, bottom.network.parameters(), strict=True))
+
+
+# -- the front --------------------------------------------------------------------------------------------------------
+
+
+def test_the_front_is_what_comparing_every_pair_gives():
+    rng = np.random.default_rng(0)
+    for _ in range(50):
+        points = [
+            Point(str(rng.choice(["keystone", "prune", "none"])), "", *map(float, rng.integers(-2, 9, 2)))
+            for _ in range(6)
+        ]
+        for contest in contests(points):
+            ours, others = (
+                [
+                    point.skill
+                    for point in points
+                    if (point.defense == "keystone") is mine and point.cost <= contest.cost
+                ]
+                for mine in (True, False)
+            )
+            assert contest.won == bool(ours and (not others or min(ours) < min(others)))
+        for point, flag in zip(points, efficient(points), strict=True):
+            worse = [
+                other
+                for other in points
+                if other.cost <= point.cost and other.skill <= point.skill and other != point
+                and (other.cost, other.skill) != (point.cost, point.skill)
+            ]  # fmt: skip
+            assert flag == (not worse)
+
+
+def test_costs_run_from_a_half_to_eight_points_and_losses_are_named():
+    assert (COSTS[0], COSTS[-1]) == (0.5, 8)
+    points = [Point("none", "", 0, 0.9), Point("prune", "0.99", 3, 0.1), Point("keystone", "8", 1, 0.2)]
+    assert told(contests(points)) == (
+        "keystone leaves least at costs of 1 to 2.5 points; not at 0.5 (none 0.900, keystone –), "
+        "3 to 8 (prune 0.99 0.100, keystone 0.200)"
+    )
+    assert told(contests(points[:2])).startswith("keystone leaves least at no cost; not at 0.5 to 2.5 (none 0.900")
+
+
+# -- the real thing, small --------------------------------------------------------------------------------------------
+
+
+def test_there_are_the_whole_and_its_parts():
+    assert [
+        "keystone-frontier",
+        *(f"keystone-frontier-{part}" for part in ("cut4", "cut6", "grids", "tables")),
+    ] == NAMES
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", NAMES)
+def test_every_part_runs_in_small_on_the_real_data(name, shared_data, tmp_path):
+    result = run_bench(name, "smoke", tmp_path, make_progress("silent"))
+    assert result["rows"] and not any(note.startswith("left out") for note in result["notes"])
