@@ -324,11 +324,11 @@ def test_tables_are_never_touched():
 @pytest.mark.parametrize(
     ("family", "shape", "cut", "expected"),
     [
-        ("resnet18", (3, 32, 16), 6, (32, 2, 1)),
-        ("resnet18", (3, 32, 16), 4, (32, 2, 1)),
-        ("resnet18", (3, 32, 32), 6, (32, 2, 2)),
-        ("resnet34", (3, 64, 32), 6, (32, 2, 1)),
-        ("mnist_net", (1, 28, 14), 6, (32, 2, 1)),
+        ("resnet18", (3, 32, 16), 6, (64,)),
+        ("resnet18", (3, 32, 16), 4, (64,)),
+        ("resnet18", (3, 32, 32), 6, (128,)),
+        ("resnet34", (3, 64, 32), 6, (64,)),
+        ("mnist_net", (1, 28, 14), 6, (64,)),
         ("mnist_net", (1, 28, 14), 8, (32,)),
         ("mlp", (9,), None, (1,)),
     ],
@@ -353,7 +353,7 @@ def test_channels_have_deviation_one_before_noise(kind):
     )
     for _ in range(20):
         upload, grad = one_step(at_work, rate=1.0)
-    columns = upload.movedim(1, -1).reshape(-1, 5)
+    columns = upload.view(len(upload), 5, -1).movedim(1, -1).reshape(-1, 5)
     torch.testing.assert_close(columns.mean(0), torch.zeros(5), rtol=0, atol=1e-5)
     torch.testing.assert_close(columns.std(0, correction=0), torch.ones(5), rtol=1e-2, atol=0)
     assert grad.shape == upload.shape
@@ -364,7 +364,7 @@ def test_noise_has_the_stated_deviation_and_is_fresh():
     rows = torch.arange(48)
     first, second = (at_work.upload(rows, train=False) for _ in range(2))
     quiet = pictures_at_work(exact(negatives=False)).upload(rows, train=False)
-    assert first.shape == (48, 32, 2, 2)
+    assert first.shape == (48, 32 * 2 * 2)
     assert (first - quiet).std().item() == pytest.approx(0.7, rel=0.03)
     assert (first - second).std().item() == pytest.approx(0.7 * math.sqrt(2), rel=0.03)
 
@@ -489,7 +489,7 @@ def test_a_batch_may_overlap_in_one_record(grid):
 
 
 def test_a_grid_larger_than_the_maps_is_that_of_the_maps():
-    assert upload_shape(pictures_at_work(Keystone(VEIL, grid=50)).network, (3, 12, 12)) == (32, 6, 6)
+    assert upload_shape(pictures_at_work(Keystone(VEIL, grid=50)).network, (3, 12, 12)) == (32 * 6 * 6,)
 
 
 def digits(count=600):

@@ -263,7 +263,9 @@ def test_of_two_claims_that_hold_the_least_is_told():
 
 
 @pytest.mark.parametrize(
-    "behind", [{"name": "soteria"}, {**NARROW, "memoise": True}, {"name": "invl_enp"}, Named()], ids=str
+    "behind",
+    [{"name": "soteria"}, {**NARROW, "memoise": True}, {"name": "invl_enp"}, Named()],
+    ids=["soteria", "memoised noise", "invl_enp", "of another package"],
 )
 def test_a_claim_that_a_later_layer_makes_untrue_is_refused(behind):
     """Noise that depends on the record, or a mask that does, tells more than was accounted for."""

@@ -93,9 +93,27 @@ def test_maps_that_do_not_fit_side_by_side_are_refused():
         build_top("resnet18", [(64, 8, 4), (64, 16, 4)], 10, cut=4, seed=0)
 
 
-def test_a_flattened_join_before_a_convolution_is_refused():
-    with pytest.raises(ConfigError, match=r"module 5 of resnet18.*feature maps"):
-        build_top("resnet18", [(64, 8, 4), (64, 8, 4)], 10, cut=4, join="features", seed=0)
+def test_vectors_before_a_convolution_are_read_by_a_perceptron():
+    """Parties that upload few numbers of a picture could not train a ResNet together."""
+    top = build_top("resnet18", [(6,), (4,)], 10, cut=6, seed=0)
+    assert not top.by_width and top.body[0].in_features == 10
+    assert top([torch.zeros(1, 6), torch.zeros(1, 4)]).shape == (1, 10), "one record is a batch too"
+    same, other = (build_top("resnet18", [(6,), (4,)], 10, cut=6, seed=seed) for seed in (0, 1))
+    assert torch.equal(top.body[0].weight, same.body[0].weight)
+    assert not torch.equal(top.body[0].weight, other.body[0].weight)
+
+
+@pytest.mark.parametrize("cut", range(1, 11))
+def test_vectors_are_read_wherever_a_network_for_digits_is_cut(cut):
+    assert build_top("mnist_net", [(6,), (4,)], 10, cut=cut, seed=0)([torch.zeros(3, 6), torch.zeros(3, 4)]).shape == (
+        3,
+        10,
+    )
+
+
+def test_flattened_maps_before_a_convolution_are_read_by_a_perceptron():
+    top = build_top("resnet18", [(64, 8, 4), (64, 8, 4)], 10, cut=4, join="features", seed=0)
+    assert top.body[0].in_features == 2 * 64 * 8 * 4
 
 
 def test_joining_vectors_along_the_width_is_refused():

@@ -44,7 +44,7 @@ class UnitNorm(_BatchNorm):
     def forward(self, x: Tensor) -> Tensor:
         """Return entries of mean 0 and deviation 1."""
         if self.training and x.numel() == x.shape[1]:
-            return functional.batch_norm(x, self.running_mean, self.running_var, eps=self.eps)
+            return functional.batch_norm(x, self.running_mean, self.running_var, self.weight, self.bias, eps=self.eps)
         return super().forward(x)
 
     def _check_input_dim(self, input: Tensor) -> None:

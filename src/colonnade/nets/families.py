@@ -60,7 +60,7 @@ def assemble(
             shape_out = upload_shape(module, shape)
         except _WrongRankError as error:
             raise ConfigError(str(error), where=where, remedy="choose another network family or cut") from error
-        except RuntimeError as error:  # torch's own complaint about a map smaller than the kernel
+        except (RuntimeError, IndexError) as error:  # torch's own about a map smaller than the kernel, or about none
             raise _too_small(shape, where) from error
         if 0 in shape_out:
             raise _too_small(shape, where)

@@ -8,12 +8,16 @@ import torch
 from torch import Tensor, nn
 
 from colonnade.errors import ConfigError
+from colonnade.nets.blocks import Dense, UnitNorm
 from colonnade.nets.families import assemble, module_count
 from colonnade.nets.shapes import Shape, upload_shape
+from colonnade.nets.weights import initialised
 
 __all__ = ["Top", "build_bottom", "build_top", "default_cut", "upload_shape"]
 
 HIDDEN = (64, 32, 32)
+PERCEPTRON = (256, 128)
+"""Widths of the perceptron that reads vectors in place of convolutions."""
 
 
 def default_cut(family: str, hidden: Sequence[int] = HIDDEN) -> int:
@@ -53,6 +57,8 @@ def build_top(
 ) -> Top:
     """Return the modules of `family` after `cut`, sized for the joined uploads, weights drawn from `seed`.
 
+    Where parties upload vectors and the rest of the network is made for maps, a perceptron reads them instead.
+
     Args:
         family: `mlp`, `mnist_net`, `resnet18` or `resnet34`.
         upload_shapes: the shape of one record's upload, for each party in the order of joining.
@@ -65,8 +71,13 @@ def build_top(
     cut = _checked_cut(family, cut, hidden)
     shapes = [tuple(shape) for shape in upload_shapes]
     by_width = _joins_by_width(shapes, join)
-    body = assemble(family, _joined_shape(shapes, by_width), outputs, hidden=hidden, seed=seed, start=cut)
-    return Top(body, by_width)
+    joined = _joined_shape(shapes, by_width)
+    try:
+        return Top(assemble(family, joined, outputs, hidden=hidden, seed=seed, start=cut), by_width)
+    except ConfigError:
+        if by_width or family == "mlp":
+            raise
+        return Top(initialised(lambda: _perceptron(joined[0], outputs), seed, cut), by_width)
 
 
 class Top(nn.Module):
@@ -94,6 +105,14 @@ class Top(nn.Module):
         """Return one row of outputs (logits, or values of a regression) for each record."""
         output: Tensor = self.body(self.join(uploads))
         return output
+
+
+def _perceptron(features: int, outputs: int) -> nn.Sequential:
+    layers: list[nn.Module] = []
+    for width in PERCEPTRON:
+        layers += [Dense(features, width), UnitNorm(width), nn.ReLU()]
+        features = width
+    return nn.Sequential(*layers, Dense(features, outputs))
 
 
 def _checked_cut(family: str, cut: int | None, hidden: Sequence[int]) -> int:
