@@ -20,6 +20,7 @@ from colonnade.defend.base import Defense
 from colonnade.learn.model import VerticalModel
 from colonnade.learn.part import BottomPart, Part
 from colonnade.nets import build_bottom, mixed_seed
+from colonnade.nets.veil import Veil
 
 _NOISE, _OPERATOR = 1, 2
 """Tell the streams of one seed apart: an attack that drew from the stream of the uploads' noise could cancel it."""
@@ -66,9 +67,10 @@ def evidence_on(
 
 def before_training(party: str, bottom: BottomPart, auxiliary: HeldOut, *, seed: int) -> Evidence:
     """Return what can be known before the victim has uploaded anything: no upload, no weight."""
+    known = prepared(bottom, auxiliary.records[party])
     held: dict[str, Any] = {
-        Knowledge.ARCHITECTURE: bottom_factory(bottom),
-        Knowledge.AUXILIARY_RECORDS: prepared(bottom, auxiliary.records[party]),
+        Knowledge.ARCHITECTURE: bottom_factory(bottom, known),
+        Knowledge.AUXILIARY_RECORDS: known,
     }
     if auxiliary.labels is not None:
         held[Knowledge.AUXILIARY_LABELS] = auxiliary.labels
@@ -84,13 +86,24 @@ def prepared(bottom: BottomPart, records: Records) -> Tensor:
     return bottom.features(records)
 
 
-def bottom_factory(bottom: BottomPart) -> Callable[[int], nn.Module]:
-    """Return what makes an untrained bottom like this one from a seed: the network and the defense's own layers."""
+def bottom_factory(bottom: BottomPart, known: Tensor | None = None) -> Callable[[int], nn.Module]:
+    """Return what makes an untrained bottom like this one from a seed: the network and the defense's own layers.
+
+    Nobody is told what a party's veil takes away, but whoever knows other records of the kind can find about the same.
+
+    Args:
+        bottom: the victim's.
+        known: prepared records that a veil is fitted on; None leaves it open.
+    """
 
     def make(seed: int) -> nn.Module:
         twin = twin_of(bottom.defense.describe(), seed)
         twin.meet(bottom.preparation)
-        return twin.extend(build_bottom(**bottom.recipe, seed=seed), tuple(bottom.recipe["input_shape"]))
+        network = twin.extend(build_bottom(**bottom.recipe, seed=seed), tuple(bottom.recipe["input_shape"]))
+        for veil in (part for part in network.modules() if isinstance(part, Veil)):
+            if known is not None and len(known) > veil.directions.shape[1]:
+                veil.fit(known)
+        return network
 
     return make
 
