@@ -153,6 +153,6 @@ THIN: tuple[Choice, ...] = (
     *_MIDDLE,
 )
 """Those of the published figure and the strongest others."""
-OF_TABLES: tuple[Choice, ...] = (*RIVALS, *GRIDS[1:], *KEYSTONE_OF_TABLES)
+OF_TABLES: tuple[Choice, ...] = (*RIVALS, *KEYSTONE_OF_TABLES)
 FEW: tuple[Choice, ...] = (UNDEFENDED, {"name": "prune", "rate": 0.99}, *_MIDDLE[:2])
 FEW_OF_TABLES: tuple[Choice, ...] = (UNDEFENDED, {"name": "gaussian", "sigma": 1.0}, *KEYSTONE_OF_TABLES[2:4])
