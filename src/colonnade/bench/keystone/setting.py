@@ -113,8 +113,8 @@ _VEILS = (8, 16, 32, 64, 128)
 _MIDDLE: tuple[Choice, ...] = tuple({"name": "keystone", "veil": veil} for veil in _VEILS)
 KEYSTONE: tuple[Choice, ...] = (
     {"name": "keystone", "veil": 0},
-    *_MIDDLE,
-    {"name": "keystone", "veil": 128, "sigma": 0.5},
+    *({"name": "keystone", "veil": veil, "grid": 4} for veil in (16, 32)),
+    *_MIDDLE[1:],
 )
 """From light to strong."""
 KEYSTONE_OF_TABLES: tuple[Choice, ...] = (
