@@ -80,7 +80,8 @@ def test_every_defense_takes_part_with_three_of_its_published_strengths():
         made = named_defense(choice)
         tried.setdefault(made.name, set()).add(json.dumps(made.describe(), sort_keys=True))
     left_out = {"layered", "nashcoder"}  # a stack of others; hides single secrets that must be named
-    assert set(tried) == set(DEFENSES) - left_out
+    ours = {name for name in DEFENSES if DEFENSES[name].__module__.startswith("colonnade.")}  # other tests enter theirs
+    assert set(tried) == ours - left_out
     for name, strengths in tried.items():
         published = DEFENSES[name].published_strengths
         assert len(strengths) >= min(3, len(published)) or name == "causshield", name

@@ -295,7 +295,7 @@ def test_a_passive_party_needs_no_consent_and_can_not_give_it(files):
 
 
 def test_a_defense_that_needs_labels_is_refused_before_a_party_talks_to_anybody(files, monkeypatch):
-    monkeypatch.setattr(learn_join, "make_defense", lambda name, **strength: Supervised())
+    monkeypatch.setattr(learn_join, "named_defense", lambda described: Supervised())
     with pytest.raises(ConfigError, match="is missing") as caught:
         learn_join.join(write_party(files, "lab"), Progress())
     assert caught.value.where.endswith("lab.yaml: credentials"), (
