@@ -124,7 +124,8 @@ def test_a_veil_thicker_than_the_pictures_stops_everybody_with_one_line(tmp_path
     line = "keystone.veil: 152 records of 392 numbers have no 400 components to take away (give at most 151)"
     for party in gallery.parties:
         told = f"error: {line}" if party == "lab" else f"error: lab: stopped: {line}"
-        assert gallery.log(party).splitlines()[-1] == told and "Traceback" not in gallery.log(party)
+        # Who hears of it from the clinic before it hears from the lab is told at the end whose word it is.
+        assert gallery.log(party).splitlines()[-1].startswith(told) and "Traceback" not in gallery.log(party)
 
 
 def test_a_bad_strength_is_told_with_its_file_before_anybody_is_called(tmp_path):
