@@ -7,7 +7,7 @@ from importlib import import_module
 import numpy as np
 import pytest
 import torch
-from bench_parts import Notes
+from bench_parts import Notes, striped_pictures
 
 from colonnade.attack import unsplit
 from colonnade.audit.audit import audit
@@ -28,14 +28,10 @@ CAUSSHIELD = sorted(name for name in BENCHES if name.startswith("causshield-"))
 @pytest.fixture
 def small(monkeypatch):
     """Made-up pictures, ten classes of stripes and noise, in place of every data set; few of them in a smoke run."""
-    rng = np.random.default_rng(0)
-    labels = rng.integers(10, size=240)
-    stripes = (np.arange(32)[None] * (1 + labels[:, None]) // 8 % 2)[:, None, :, None]
-    images = np.clip(90 + 80 * stripes + rng.normal(0, 25, (240, 3, 32, 32)), 0, 255).astype(np.uint8)
-    tested = np.arange(240) >= 200
-    monkeypatch.setattr(sets, "_loaded", lambda name: (images, labels, tested))
+    made = striped_pictures()
+    monkeypatch.setattr(sets, "_loaded", lambda name: made)
     monkeypatch.setitem(SIZES, "smoke", Size(64, 48, 1, 8, "smoke"))
-    return images, labels, tested
+    return made
 
 
 @pytest.fixture

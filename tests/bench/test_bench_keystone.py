@@ -7,7 +7,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
-from bench_parts import Notes
+from bench_parts import Notes, striped_pictures
 
 from colonnade.audit.evidence import uploads_of, working_copy
 from colonnade.audit.settings import Settings
@@ -39,11 +39,8 @@ COLUMNS = {
 @pytest.fixture
 def small(monkeypatch):
     """Made-up pictures of ten classes in place of CIFAR-10, and made-up people in place of tables."""
-    rng = np.random.default_rng(0)
-    labels = rng.integers(10, size=240)
-    stripes = (np.arange(32)[None] * (1 + labels[:, None]) // 8 % 2)[:, None, :, None]
-    images = np.clip(90 + 80 * stripes + rng.normal(0, 25, (240, 3, 32, 32)), 0, 255).astype(np.uint8)
-    monkeypatch.setattr(sets, "_loaded", lambda name: (images, labels, np.arange(240) >= 200))
+    made = striped_pictures()
+    monkeypatch.setattr(sets, "_loaded", lambda name: made)
     monkeypatch.setattr(tables, "_loaded", people)
 
 

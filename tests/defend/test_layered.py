@@ -239,7 +239,9 @@ def test_secrets_are_shown_only_to_layers_that_hide_them():
         def confide(self, secrets):
             raise AssertionError("it never asked")
 
-    Layered([Nosy(), "nashcoder"]).confide([sex()])
+    made, secret = Layered([Nosy(), "nashcoder"]), sex()
+    made.confide([secret])
+    assert made.layers[1]._secrets == [secret]
 
 
 # -- claims ------------------------------------------------------------------------------------------------------------

@@ -53,19 +53,19 @@ PICTURES, TABLES = Channel(32, 0.1, 0), Channel(1, 0.0, 8)
 
 @DEFENSES.register("keystone")
 class Keystone(Defense):
-    """Ours: four steps, of which three leave nothing that many uploads of a record could bring back.
+    """Ours: four steps, of which the first two take away what no number of uploads of a record brings back.
 
     1. A veil takes the first `veil` principal components of the party's own pictures away, and their contrast.
     2. A coin, thrown anew for each upload, decides whether the network sees a picture or its negative. Objects are the
        same in both; no number of uploads tells which one was the record.
-    3. A few residual blocks, then averages over `grid` places: where something is, is not uploaded.
+    3. A few residual blocks, then averages over `grid` places: there is little room for what lies where.
     4. `channels` numbers for each place, normalised over records, under Gaussian noise. They are a channel of known
        capacity, see `capacity_bits`.
 
     No labels are needed: the gradients that come back train all layers. A table's records have no brightness and no
     negative, so columns pass the fourth step alone: one number a record, rounded to `levels`, instead of 32. What a
-    label needs of a party is often one sum. Left unrounded, that one number tells columns of few values apart almost
-    as well as 32 do, and noise on it averages out; rounding does not.
+    label needs of a party is often one sum. Left unrounded, that one number tells columns of few values apart (Adult,
+    one seed: skill .53 and .67, rounded .28 and .44), and noise on it averages out; rounding does not.
 
     A norm over records is no bound on one record, so no differential privacy is claimed. What is left is for an audit
     to say.

@@ -90,8 +90,8 @@ def keystone(wide: Shape, channels: int, grid: int) -> nn.Sequential:
     """Return the layers that make of a representation of shape `wide` a few numbers of deviation 1.
 
     Maps pass residual blocks, twice as wide and half as large each, then all that falls into one of a few places is
-    averaged: where something is, is not uploaded. What is uploaded is a vector: convolutions have nothing to find in
-    two places, and learned far worse from them than a perceptron does. Vectors pass a linear layer alone.
+    averaged: little room is left for what lies where. What is uploaded is a vector: convolutions have nothing to find
+    in two places, and learned far worse from them than a perceptron does. Vectors pass a linear layer alone.
 
     Args:
         wide: shape of the representation.
