@@ -6,7 +6,7 @@ from torch import nn
 
 import colonnade as co
 from colonnade.attack import Evidence, Insider, Knowledge, make_attack
-from colonnade.attack.shadow import SideBySide
+from colonnade.attack.shadow import SideBySide, step_down
 from colonnade.errors import ConfigError, DataError
 from colonnade.measure.reconstruct import skill, squared_error
 
@@ -191,3 +191,15 @@ def test_insiders_are_what_training_takes():
     for name in INSIDERS:
         assert issubclass(co.attacks()[name], Insider)
     assert skill(float(squared_error([[0.0]], [[1.0]])[0]), 1.0) == 0
+
+
+def test_it_does_not_matter_how_pictures_lie_in_memory():
+    """On a GPU channels lie last: Adam refused such gradients there, and elsewhere took them for others."""
+    maps, learned = torch.randn(8, 3, 6, 6, generator=torch.Generator().manual_seed(0)), []
+    for form in (torch.contiguous_format, torch.channels_last):
+        torch.manual_seed(0)
+        network = nn.Conv2d(3, 4, 3)
+        optimizer = torch.optim.Adam(network.parameters(), lr=0.01, fused=True)
+        step_down(optimizer, network(maps.to(memory_format=form)).square().mean())
+        learned.append(network.weight.detach())
+    torch.testing.assert_close(*learned)

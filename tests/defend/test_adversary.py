@@ -78,6 +78,18 @@ def test_one_step_is_adams_step():
     assert network.weight.grad is None
 
 
+def test_it_does_not_matter_how_uploads_lie_in_memory():
+    """On a GPU channels lie last: Adam refused such gradients there, and elsewhere took them for others."""
+    maps = torch.randn(8, 3, 6, 6, generator=seeded())
+    learned = []
+    for form in (torch.contiguous_format, torch.channels_last):
+        torch.manual_seed(0)
+        learner = Learner(nn.Conv2d(3, 4, 3), torch.device("cpu"), 0.01)
+        learner.descend(learner(maps.to(memory_format=form), train=True).square().mean())
+        learned.append(learner.network.weight.detach())
+    torch.testing.assert_close(*learned)
+
+
 def test_a_resumed_decoder_goes_on_bit_for_bit():
     x, preparation = images()
     first = adversary((3, 6, 6), x.shape[1:], unit_scale(preparation))

@@ -346,6 +346,7 @@ def in_prediction(network: nn.Module) -> Iterator[None]:
 def step_down(optimizer: torch.optim.Optimizer, loss: Tensor) -> None:
     """Move what `optimizer` holds down the slope of `loss`; other networks in `loss` get no gradient."""
     parameters = [parameter for group in optimizer.param_groups for parameter in group["params"]]
-    for parameter, gradient in zip(parameters, torch.autograd.grad(loss, parameters, allow_unused=True), strict=True):
-        parameter.grad = gradient
+    optimizer.zero_grad()
+    # Not torch.autograd.grad: its gradients lie in memory as the uploads do, and Adam wants them as the weights.
+    torch.autograd.backward(loss, inputs=parameters)
     optimizer.step()

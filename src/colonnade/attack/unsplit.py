@@ -121,7 +121,8 @@ class UnSplit(Attack):
             for _ in range(self._search.steps):
                 # The sum over records, so that each record's step is what it would be alone.
                 loss = estimate_losses(self._explain(estimate), targets, estimate).sum()
-                (estimate.grad,) = torch.autograd.grad(loss, [estimate])
+                on_estimate.zero_grad()
+                torch.autograd.backward(loss, inputs=[estimate])  # the clone learns later
                 on_estimate.step()
             error = self._clone_steps(estimate.detach(), targets, on_clone)
             if plateau.reached(error):

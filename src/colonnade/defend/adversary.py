@@ -53,9 +53,8 @@ class Learner:
 
     def descend(self, loss: Tensor, gradient: Tensor | None = None) -> None:
         """Move the weights one step against the gradient of `loss`; of `gradient` times `loss`, where it is given."""
-        slopes = torch.autograd.grad(loss, self.parameters, gradient)
-        for parameter, direction in zip(self.parameters, slopes, strict=True):
-            parameter.grad = direction
+        # Not torch.autograd.grad: its gradients lie in memory as the uploads do, and Adam wants them as the weights.
+        torch.autograd.backward(loss, gradient, inputs=self.parameters)
         self._optimizer.step()
         self._optimizer.zero_grad()
 
