@@ -15,8 +15,8 @@ def epoch_batches(positions: npt.ArrayLike, batch_size: int, seed: int, epoch: i
 
     Batches have `batch_size` records or a little fewer, all of them about as many. Were all full but the last, a batch
     norm would end every epoch with the few that are left over: 2,500 pictures in batches of 64 leave 4, which cost a
-    network of two halves 2 and 4 points of accuracy (two seeds). No batch is a single record, from which no batch norm can learn; one
-    more joins another batch instead.
+    network of two halves 2 and 4 points of accuracy (two seeds). No batch is a single record, from which no batch norm
+    can learn; one more joins another batch instead.
 
     Example:
         >>> [batch.tolist() for batch in epoch_batches([10, 11, 12, 13, 14], 2, seed=0, epoch=0)]
