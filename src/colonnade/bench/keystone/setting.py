@@ -50,7 +50,7 @@ class Size:
 
 SIZES = {
     "smoke": Size(128, 64, 1, 16, 24, 3, 1, 1, (1, 2)),
-    "default": Size(None, None, 30, 1000, 8000, 100, None, 60, (5, 20)),
+    "default": Size(None, None, 30, 1000, 8000, 100, 30, 60, (5, 20)),
     "paper": Size(None, None, 60, 1000, 8000, 100, None, 60, (5, 50)),
 }
 TABLE_SIZES = {**SIZES, "default": replace(SIZES["default"], decoder_epochs=20)}
@@ -111,12 +111,13 @@ TABLES = (Ground("adult"), Ground("hospital"))
 _DP = ("dp_laplace", "dp_gaussian")
 _VEILS = (8, 16, 32, 64, 128)
 _MIDDLE: tuple[Choice, ...] = tuple({"name": "keystone", "veil": veil} for veil in _VEILS)
+_BITS: Choice = {"name": "keystone", "veil": 32, "levels": 2, "sigma": 0.0}
 KEYSTONE: tuple[Choice, ...] = (
     {"name": "keystone", "veil": 0},
-    *({"name": "keystone", "veil": veil, "grid": 4} for veil in (16, 32)),
     *_MIDDLE[1:],
+    *({**_BITS, "channels": channels, "grid": grid} for channels, grid in ((16, 2), (8, 1))),
 )
-"""From light to strong."""
+"""From light to strong; the last two send 32 bits and 8, which is what a matcher can be refused with."""
 KEYSTONE_OF_TABLES: tuple[Choice, ...] = (
     {"name": "keystone", "channels": 4, "levels": 0, "sigma": 0.1},
     *({"name": "keystone", "channels": channels, "levels": levels} for channels, levels in ((2, 8), (1, 8), (1, 4))),
