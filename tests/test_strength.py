@@ -6,7 +6,7 @@ import pytest
 
 from colonnade.errors import ConfigError
 from colonnade.registry import Registry
-from colonnade.strength import make, number
+from colonnade.strength import make, number, yes_or_no
 
 
 class Stone:
@@ -59,3 +59,11 @@ def test_a_whole_number_must_be_whole():
     assert number("epochs", 5, at_least=1, whole=True) == 5
     with pytest.raises(ConfigError, match="give a whole number of at least 1"):
         number("epochs", 2.5, at_least=1, whole=True)
+
+
+@pytest.mark.parametrize("value", ["no", "false", 0, 1, None])
+def test_a_text_is_no_answer_to_yes_or_no(value):
+    """The word "no" in a file would otherwise count as yes."""
+    assert yes_or_no("memoise", True) is True
+    with pytest.raises(ConfigError, match=r"memoise: .* is not allowed \(give true or false\)"):
+        yes_or_no("memoise", value)

@@ -50,6 +50,17 @@ def number(where: str, value: Any, *, at_least: float = -math.inf, whole: bool =
     return value  # type: ignore[no-any-return]
 
 
+def yes_or_no(where: str, value: Any) -> bool:
+    """Return `value` if it is true or false, else say so: in a file, "no" may have become a text.
+
+    >>> yes_or_no("memoise", False)
+    False
+    """
+    if not isinstance(value, bool):
+        raise ConfigError(f"{value!r} is not allowed", where=where, remedy="give true or false")
+    return value
+
+
 def _required(entry: type) -> list[str]:
     return [
         parameter.name

@@ -15,11 +15,12 @@ from colonnade.bench import BENCHES, run_bench
 from colonnade.bench.equilibrium import sets as tables
 from colonnade.bench.images import sets
 from colonnade.bench.images.matrix import KEYS, MEASURES
-from colonnade.bench.keystone import pace, reading, setting
+from colonnade.bench.keystone import reading, setting
 from colonnade.bench.keystone.front import COSTS, Point, contests, efficient, told
 from colonnade.bench.keystone.setting import PICTURES, SIZES, TABLES, Ground
 from colonnade.bench.keystone.table import compare
 from colonnade.bench.keystone.victim import Victim
+from colonnade.bench.step import step_of
 from colonnade.data.datasets import Dataset
 from colonnade.defend import DEFENSES
 from colonnade.learn.bottom import Bottom
@@ -217,7 +218,7 @@ def test_a_step_under_a_defense_is_a_step_of_the_party(small, ground):
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(import_module("colonnade.learn.bottom"), "Bottom", Watched)
-        step = pace.step_of(federation.records[party].take(np.arange(64)), VEIL, task, "cpu")
+        step = step_of(federation.records[party].take(np.arange(64)), VEIL, task, "cpu")
     (bottom,) = bottoms
     before = [parameter.detach().clone() for parameter in bottom.network.parameters()]
     step()

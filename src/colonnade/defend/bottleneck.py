@@ -18,7 +18,7 @@ from colonnade.errors import ConfigError
 from colonnade.nets.blocks import Dense, unit_norm
 from colonnade.nets.shapes import Shape, upload_shape
 from colonnade.nets.weights import initialised
-from colonnade.strength import number
+from colonnade.strength import number, yes_or_no
 
 LEARNING_RATE = 1e-3
 OFF_DIAGONAL = 0.005
@@ -70,7 +70,7 @@ class Bottleneck(LearnedDefense):
         super().__init__()
         self.channels = int(number("bottleneck.channels", channels, at_least=1, whole=True))
         self.sigma = number("bottleneck.sigma", sigma, at_least=0)
-        self.memoise = bool(memoise)
+        self.memoise = yes_or_no("bottleneck.memoise", memoise)
         self.adversary_weight = number("bottleneck.adversary", adversary, at_least=0)
         self.causal = number("bottleneck.causal", causal, at_least=0)
         self.surrogates: Callable[[Tensor], Tensor] | None = None

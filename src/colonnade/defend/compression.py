@@ -10,6 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from colonnade.defend.base import Defense
+from colonnade.strength import yes_or_no
 
 FLOAT_BYTES = 4
 
@@ -36,7 +37,7 @@ class Compression(Defense, ABC):
 
     def __init__(self, feedback: bool) -> None:
         super().__init__()
-        self.feedback = bool(feedback)
+        self.feedback = yes_or_no(f"{self.name}.feedback", feedback)
         self._rows = torch.zeros(0, dtype=torch.int64)
         self._sums: Tensor | None = None
         self._entries = 0

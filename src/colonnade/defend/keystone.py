@@ -17,7 +17,7 @@ from colonnade.errors import ConfigError
 from colonnade.nets.shapes import upload_shape
 from colonnade.nets.veil import Veil, keystone
 from colonnade.nets.weights import initialised
-from colonnade.strength import number
+from colonnade.strength import number, yes_or_no
 
 REACH = 2.0
 """Levels lie within so many deviations."""
@@ -102,9 +102,7 @@ class Keystone(Defense):
         self.levels = None if levels is None else int(number("keystone.levels", levels, at_least=0, whole=True))
         if self.levels == 1:
             raise ConfigError("one level tells nothing", where="keystone.levels", remedy="give 0, or 2 and more")
-        if not isinstance(negatives, bool):
-            raise ConfigError(f"{negatives!r} is not allowed", where="keystone.negatives", remedy="give true or false")
-        self.negatives = negatives
+        self.negatives = yes_or_no("keystone.negatives", negatives)
         self._noise = NoiseSource("gaussian", memoise=False)
         self._veil: Veil | None = None
         self._channel = PICTURES

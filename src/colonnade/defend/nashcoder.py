@@ -20,7 +20,7 @@ from colonnade.errors import ConfigError, nearest
 from colonnade.nets.blocks import unit_norm
 from colonnade.nets.shapes import upload_shape
 from colonnade.nets.weights import initialised
-from colonnade.strength import number
+from colonnade.strength import number, yes_or_no
 
 HIDDEN = 64
 """Width of a surrogate head; the paper calls it a shallow model."""
@@ -114,9 +114,7 @@ class NashCoder(Defense):
         self.head_steps = int(number("nashcoder.head_steps", head_steps, at_least=1, whole=True))
         self.head_rate = number("nashcoder.head_rate", head_rate, at_least=0)
         self.renew_every = int(number("nashcoder.renew_every", renew_every, at_least=0, whole=True))
-        if not isinstance(reversal, bool):
-            raise ConfigError(f"{reversal!r} is not allowed", where="nashcoder.reversal", remedy="give true or false")
-        self.reversal = reversal
+        self.reversal = yes_or_no("nashcoder.reversal", reversal)
         self._secrets: list[Secret] = []
         self._values: list[Tensor] = []
         self._heads: list[Learner] = []

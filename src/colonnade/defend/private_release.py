@@ -14,7 +14,7 @@ from colonnade.defend.accounting import DELTA, Releases, composed_epsilon
 from colonnade.defend.base import Defense, PrivacySpend
 from colonnade.defend.noise import NoiseKind, NoiseSource
 from colonnade.errors import ConfigError, nearest
-from colonnade.strength import number
+from colonnade.strength import number, yes_or_no
 
 MODES = ("calibrated", "paper")
 BATCH = 128
@@ -52,7 +52,7 @@ class PrivateRelease(Defense, ABC):
             )
         if mode not in MODES:
             raise ConfigError(f"unknown mode {mode!r}", where=f"{self.name}.mode", remedy=nearest(str(mode), MODES))
-        self.mode, self.memoise = mode, bool(memoise)
+        self.mode, self.memoise = mode, yes_or_no(f"{self.name}.memoise", memoise)
         self.bound: float | None = None
         self._noise = NoiseSource(self.kind, self.memoise)
         self._releases = Releases()

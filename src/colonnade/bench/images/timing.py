@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import math
-import time
-from statistics import median
-from typing import Any
-
-import pandas as pd
+from typing import TYPE_CHECKING
 
 from colonnade.bench.images.matrix import device_here
-from colonnade.bench.images.setting import ALL_DEFENSES, CUT, Choice
+from colonnade.bench.images.setting import ALL_DEFENSES, CUT, UNDEFENDED, Choice, task_of
 from colonnade.bench.registry import BENCHES, Row
+from colonnade.bench.step import median_seconds, step_of
 from colonnade.progress import Progress
+
+if TYPE_CHECKING:
+    from colonnade.data.records import Records
 
 _SHAPE = (3, 32, 16)
 _BATCH = 128
@@ -23,7 +23,7 @@ _ROUNDS = (1, 3, 5, 10, 20, 30)
 
 @BENCHES.register("causshield-fig14")
 def figure14(preset: str, progress: Progress) -> list[Row]:
-    """Fig. 14: seconds of a training step under every defense, as a ratio to the undefended step of the same run."""
+    """Fig. 14: seconds of a training step under every defense, as a ratio to an undefended step timed beside it."""
     progress.message(
         "one passive party's own step: bottom, defense, way back; batches of 128 halves, ResNet-18 cut at 6"
     )
@@ -34,71 +34,40 @@ def figure14(preset: str, progress: Progress) -> list[Row]:
     progress.start(len(defenses), "causshield-fig14")
     rows: list[Row] = []
     for done, defense in enumerate(defenses, start=1):
-        rows.append(_row(defense, preset, rows[0]["seconds"] if rows else None))
+        rows.append(_row(defense, preset))
         progress.advance(done, step_ratio=rows[-1]["step_ratio"])
     return rows
 
 
-def _row(defense: Choice, preset: str, undefended: float | None) -> Row:
+def _row(defense: Choice, preset: str) -> Row:
     from colonnade.audit.rows import settings_of, strength_of
     from colonnade.learn.train import named_defense
 
-    # What is done once before training is not timed, so it need not be done well.
-    once = {"causshield": {"surrogate_epochs": 1}, "ressfl": {"warm_up": 1}}
-    made = named_defense({**defense, **once.get(str(defense["name"]), {})})
+    device = device_here()
+    # The network of every other preset: what is timed under `smoke` is the same step, fewer times.
+    task = task_of("cifar10", "default", CUT, device).model_copy(update={"batch_size": _BATCH})
+    steps = [step_of(_pictures(8 * _BATCH), choice, task, device) for choice in (UNDEFENDED, defense)]
+    bare, defended = median_seconds(steps, _STEPS[preset], device)
+    made = named_defense(defense)
     strength = strength_of(made)
-    seconds = _seconds(made, preset)
     return {
         "dataset": "random pictures",
         "cut": CUT,
         "defense": made.name,
         "strength": None if math.isnan(strength) else strength,
-        "seconds": round(seconds, 6),
-        "step_ratio": round(seconds / (undefended or seconds), 3),
+        "seconds": round(defended, 6),
+        "step_ratio": round(defended / bare, 3),
         "cost": made.cost,
         "defense_settings": settings_of(made.describe()),
     }
 
 
-def _seconds(defense: Any, preset: str) -> float:
-    """Return the median time of a step: upload, a gradient that comes at once, the way back."""
+def _pictures(count: int) -> Records:
+    import pandas as pd
     import torch
 
-    from colonnade.data.image_preparation import ImagePreparation
     from colonnade.data.records import Records
-    from colonnade.federation.task import OptimizerSettings
-    from colonnade.learn.bottom import Bottom
-    from colonnade.nets import build_bottom
 
-    device = torch.device(device_here())
     generator = torch.Generator().manual_seed(0)
-    records = 2 * _BATCH if preset == "smoke" else 8 * _BATCH
-    pixels = torch.randint(256, (records, *_SHAPE), generator=generator, dtype=torch.uint8).numpy()
-    given = Records(pd.RangeIndex(records), images=pixels)
-    preparation = ImagePreparation().fit(given)
-    features = torch.from_numpy(preparation.transform(given)).to(device)
-    defense.seed(0, device)
-    defense.meet(preparation)
-    network = defense.extend(build_bottom("resnet18", _SHAPE, cut=CUT, seed=0), _SHAPE)
-    settings = OptimizerSettings(name="sgd", learning_rate=1e-3)
-    bottom = Bottom(network, features, defense, settings=settings, device=device, mixed=device.type == "cuda")
-    defense.prepare(bottom.network, features)
-    untimed, timed = _STEPS[preset]
-    taken = []
-    for step in range(untimed + timed):
-        rows = torch.arange(_BATCH) + (step * _BATCH) % (records - _BATCH + 1)
-        _settle(device)
-        started = time.perf_counter()
-        upload = bottom.upload(rows, train=True)
-        bottom.learn(torch.full_like(upload, 1e-6), rate=1e-3)
-        _settle(device)
-        taken.append(time.perf_counter() - started)
-    return median(taken[untimed:])
-
-
-def _settle(device: Any) -> None:
-    """Wait for what was asked of the accelerator: it works while Python goes on."""
-    import torch
-
-    if device.type == "cuda":
-        torch.cuda.synchronize(device)
+    pixels = torch.randint(256, (count, *_SHAPE), generator=generator, dtype=torch.uint8).numpy()
+    return Records(pd.RangeIndex(count), images=pixels)

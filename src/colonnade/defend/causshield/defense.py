@@ -25,7 +25,7 @@ from colonnade.defend.registry import DEFENSES
 from colonnade.defend.share import share as _share
 from colonnade.errors import ConfigError, nearest
 from colonnade.nets.shapes import Shape, upload_shape
-from colonnade.strength import number
+from colonnade.strength import number, yes_or_no
 
 Route = Literal["straight", "first_order", "persistent"]
 Deploy = Literal["generator", "bottom"]
@@ -139,7 +139,8 @@ class CausShield(Defense):
         self.mask_source = _one_of("mask_source", mask_source, MASK_SOURCES)
         self.mask_weight = number("causshield.mask_weight", mask_weight, at_least=0)
         self.mask_share = _share("causshield.mask_share", mask_share)
-        self.faithful, self.cuda_graph = bool(faithful), bool(cuda_graph)
+        self.faithful = yes_or_no("causshield.faithful", faithful)
+        self.cuda_graph = yes_or_no("causshield.cuda_graph", cuda_graph)
         self.deploy = _one_of("deploy", deploy, DEPLOYS)
         self._preparation: FeaturePreparation | None = None
         self._bottom: nn.Module | None = None
