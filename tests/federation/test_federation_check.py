@@ -209,6 +209,15 @@ def test_a_required_protection_that_is_not_used(study):
     assert study.problems("lab") == []
 
 
+@pytest.mark.parametrize("layer", ["gaussian", {"name": "gaussian", "sigma": 1}])
+def test_a_required_protection_may_be_one_of_several_layers(study, layer):
+    study.federation["task"] = {"protection": "gaussian"}
+    study.parties["lab"]["defense"] = {"name": "layered", "layers": ["quantise", layer]}
+    assert study.problems("lab") == []
+    study.parties["lab"]["defense"] = {"name": "layered", "layers": ["quantise"]}
+    assert only(study.problems("lab")).field == "defense.name"
+
+
 def test_a_split_column_is_checked_and_is_no_feature(study):
     study.federation["task"] = {"split": {"column": "part"}}
     assert "split column 'part'" in only(study.problems("clinic")).what

@@ -220,6 +220,14 @@ def test_a_wrong_setting_gets_one_clear_error(federation, wrong, message):
         co.train(federation, progress=False, **{**QUICK, **wrong})
 
 
+def test_a_required_protection_may_be_one_of_several_layers(federation):
+    """Whoever adds a second protection would be sent away for having too much of it."""
+    layers = ["quantise", {"name": "gaussian", "sigma": 0.1}]
+    co.train(federation, {"name": "layered", "layers": layers}, progress=False, **{**QUICK, "protection": "gaussian"})
+    with pytest.raises(ConfigError, match="requires 'prune'"):
+        co.train(federation, {"name": "layered", "layers": layers}, progress=False, **{**QUICK, "protection": "prune"})
+
+
 def test_a_federation_without_label_or_alignment_is_refused():
     table = frame()
     with pytest.raises(DataError, match="no party holds a label"):

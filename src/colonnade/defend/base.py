@@ -58,6 +58,11 @@ class Defense:
         """Give the defense its own random stream on `device`."""
         self.generator = torch.Generator(device).manual_seed(seed)
 
+    @property
+    def names(self) -> list[str]:
+        """By which names a federation may ask for what is at work here: its own, and of what it is made of."""
+        return [self.name]
+
     def meet(self, preparation: FeaturePreparation) -> None:
         """See how the party's records become the numbers that `prepare` and `protect` get: colours, columns, scales."""
 

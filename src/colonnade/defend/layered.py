@@ -93,6 +93,11 @@ class Layered(Defense):
             layer.seed(seed, device)
         self._share_stream()
 
+    @property
+    def names(self) -> list[str]:
+        """Its own name and those of its layers: whoever asks for one of them gets it."""
+        return [self.name, *(layer.name for layer in self.layers)]
+
     def meet(self, preparation: FeaturePreparation) -> None:
         """Show every layer how records become numbers."""
         for layer in self.layers:

@@ -110,7 +110,7 @@ def _check_shared_labels(federation: FederationFile, party: PartyFile, path: Pat
 
 def _check_protection(federation: FederationFile, party: PartyFile, path: Path) -> list[Problem]:
     required = federation.task.protection
-    if required is None or party.party == federation.active or party.defense.name == required:
+    if required is None or party.party == federation.active or required in party.defense.names:
         return []
     what = f"the federation requires the defense '{required}', not '{party.defense.name}'"
     return [Problem(what, path, "defense.name", f"write {required}, or ask the others to change task.protection")]

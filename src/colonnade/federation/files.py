@@ -160,6 +160,13 @@ class DefenseSettings(Settings):
         """What the defense is made with."""
         return dict(self.model_extra or {})
 
+    @property
+    def names(self) -> list[str]:
+        """By which names a federation may ask for it: its own, and those of its layers."""
+        layers = self.strength.get("layers") if self.name == "layered" else None
+        listed = layers if isinstance(layers, list) else []
+        return [self.name, *(str(layer.get("name") if isinstance(layer, dict) else layer) for layer in listed)]
+
 
 class CredentialSettings(Settings):
     """The PEM files that prove who this party is."""

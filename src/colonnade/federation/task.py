@@ -102,7 +102,8 @@ class Task(Settings):
     )
     missing: Literal["drop", "impute"] = "drop"
     protection: str | None = Field(
-        default=None, description="the defense every passive party must use; None leaves it to each"
+        default=None,
+        description="the defense every passive party must use, alone or among layers; None leaves it to each",
     )
     precision: Literal["float32", "mixed"] = "float32"
     checkpoint_every: int = Field(default=100, ge=1, description="steps between checkpoints")

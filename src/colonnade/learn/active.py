@@ -201,10 +201,10 @@ class Active(Role):
             raise ConfigError(
                 "has another federation file than this party", where=party, remedy="give all parties the same file"
             )
-        required = self.task.protection
-        if required is not None and greeting.meta["defense"] != required:
+        required, used = self.task.protection, greeting.meta["defenses"]
+        if required is not None and required not in used:
             raise ConfigError(
-                f"uploads under '{greeting.meta['defense']}' where the federation requires '{required}'",
+                f"uploads under '{used[0]}' where the federation requires '{required}'",
                 where=party,
                 remedy="set its defense in party.yaml",
             )

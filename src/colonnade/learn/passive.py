@@ -36,7 +36,7 @@ class Passive(Role):
         greeting = {
             "agreement": self.agreement.digest(),
             "alignment": self.seat.alignment.digest,
-            "defense": self.seat.defense.name,
+            "defenses": self.seat.defense.names,
             "checkpoints": self.held_steps(),
         }
         self.channel.send(self.agreement.active, "hello", 0, {"held": held}, greeting)

@@ -17,7 +17,7 @@ import numpy as np
 from colonnade.errors import FrameError
 from colonnade.wire.message import Array
 
-VERSION = 1
+VERSION = 2
 SMALL_CHUNK_BYTES = 1 << 16
 CHUNK_BYTES = (1 << 20) + (1 << 16)  # a tensor of 1 MiB and its header are one packet
 _PREFIX = struct.Struct("<B7xQQQQQQQ")
