@@ -19,6 +19,7 @@ from colonnade.audit.submission import score_challenge
 from colonnade.defend import DEFENSES, Defense
 from colonnade.errors import ColonnadeError, ConfigError, DataError, RunError
 from colonnade.nets import initialised
+from colonnade.nets.veil import Veil
 
 TENSORS = {"uploads", "labels", "auxiliary_records", "auxiliary_labels", "auxiliary_uploads"}
 
@@ -165,6 +166,16 @@ def test_the_building_is_told_with_the_layers_of_the_defense(folders):
     assert str(evidence.bottom_factory(5)) == str(own)
     assert not torch.equal(evidence.bottom_factory(5)(x), own(x))
     assert evidence.defense_operator(torch.ones(1)).item() == 2
+
+
+def test_whoever_knows_records_imitates_the_veil_too(tmp_path):
+    """An imitation that sees more of a record than the victim's network does would look for the wrong thing."""
+    model = picture_model(defense={"name": "keystone", "veil": 4})
+    for known, ready in (([], False), (["auxiliary_records"], True)):
+        where = (tmp_path / f"challenge {ready}", tmp_path / f"truth {ready}")
+        evidence = read_challenge(export(model, ["architecture", *known], where, party="left"))
+        veil = next(part for part in evidence.bottom_factory(0).modules() if isinstance(part, Veil))
+        assert bool(veil.directions.any()) is ready
 
 
 def test_a_defense_without_layers_is_no_part_of_the_building(noisy, folders):

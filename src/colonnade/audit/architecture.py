@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from torch import nn
+from torch import Tensor, nn
 
-from colonnade.audit.evidence import bottom_factory, twin_of
+from colonnade.audit.evidence import bottom_factory, twin_of, veiled
 from colonnade.learn.part import BottomPart
 from colonnade.nets import build_bottom, default_cut
 
@@ -34,14 +34,21 @@ def describe_architecture(bottom: BottomPart) -> dict[str, Any]:
     }
 
 
-def factory_of(architecture: Mapping[str, Any]) -> Callable[[int], nn.Module]:
-    """Return what makes an untrained bottom from a seed, as `describe_architecture` told it."""
+def factory_of(architecture: Mapping[str, Any], known: Tensor | None = None) -> Callable[[int], nn.Module]:
+    """Return what makes an untrained bottom from a seed, as `describe_architecture` told it.
+
+    Args:
+        architecture: what was told.
+        known: prepared records that a veil is fitted on; None leaves it open.
+    """
     recipe = {name: architecture[name] for name in ("family", "input_shape", "cut", "hidden")}
     defense = architecture["defense"]
 
     def make(seed: int) -> nn.Module:
         network = build_bottom(**recipe, seed=seed)
-        return network if defense is None else twin_of(defense, seed).extend(network, tuple(recipe["input_shape"]))
+        if defense is None:
+            return network
+        return veiled(twin_of(defense, seed).extend(network, tuple(recipe["input_shape"])), known)
 
     return make
 

@@ -87,7 +87,8 @@ def read_challenge(folder: Path | str) -> Evidence:
         granted = {Knowledge(name) for name in described["knowledge"]}
         held: dict[str, Any] = {name: things[name][name] for name in _TENSORS if name in granted}
         if Knowledge.ARCHITECTURE in granted:
-            held[Knowledge.ARCHITECTURE] = factory_of(described["architecture"])
+            known = held.get(Knowledge.AUXILIARY_RECORDS)
+            held[Knowledge.ARCHITECTURE] = factory_of(described["architecture"], known)
         if Knowledge.WEIGHTS in granted:
             network = factory_of(described["architecture"])(0)
             network.load_state_dict(things[Knowledge.WEIGHTS])

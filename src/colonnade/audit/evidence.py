@@ -89,8 +89,6 @@ def prepared(bottom: BottomPart, records: Records) -> Tensor:
 def bottom_factory(bottom: BottomPart, known: Tensor | None = None) -> Callable[[int], nn.Module]:
     """Return what makes an untrained bottom like this one from a seed: the network and the defense's own layers.
 
-    Nobody is told what a party's veil takes away, but whoever knows other records of the kind can find about the same.
-
     Args:
         bottom: the victim's.
         known: prepared records that a veil is fitted on; None leaves it open.
@@ -100,12 +98,20 @@ def bottom_factory(bottom: BottomPart, known: Tensor | None = None) -> Callable[
         twin = twin_of(bottom.defense.describe(), seed)
         twin.meet(bottom.preparation)
         network = twin.extend(build_bottom(**bottom.recipe, seed=seed), tuple(bottom.recipe["input_shape"]))
-        for veil in (part for part in network.modules() if isinstance(part, Veil)):
-            if known is not None and len(known) > veil.directions.shape[1]:
-                veil.fit(known)
-        return network
+        return veiled(network, known)
 
     return make
+
+
+def veiled(network: nn.Module, known: Tensor | None) -> nn.Module:
+    """Fit the veils of an untrained bottom on prepared records `known`, where there are enough of them; return it.
+
+    Nobody is told what a party's veil takes away, but whoever knows other records of the kind can find about the same.
+    """
+    for veil in (part for part in network.modules() if isinstance(part, Veil)):
+        if known is not None and len(known) > veil.directions.shape[1]:
+            veil.fit(known)
+    return network
 
 
 def twin_of(described: Mapping[str, Any], seed: int) -> Defense:
