@@ -42,7 +42,7 @@ def test_epochs_and_seeds_give_different_orders():
 
 
 def test_no_batch_is_left_with_a_few_records():
-    """Every epoch would end with a step on four records, normalised among themselves, which costs points of accuracy."""
+    """Every epoch would end with a step on four records, normalised among themselves: it costs accuracy."""
     assert {len(batch) for batch in epoch_batches(np.arange(2500), 64, 0, 0)} == {62, 63}
     assert [len(batch) for batch in epoch_batches(np.arange(9), 4, 0, 0)] == [3, 3, 3]
     assert [len(batch) for batch in epoch_batches(np.arange(10), 4, 0, 0)] == [4, 3, 3]
