@@ -37,7 +37,7 @@ COMMANDS = {
     for inner, command in getattr(group, "commands", {"": group}).items()
 }
 _FENCE = re.compile(r"^```(?P<info>[^\n]*)\n(?P<text>.*?)^```$", re.MULTILINE | re.DOTALL)
-_NUMBER = re.compile(r"\d[\d,]*(\.\d*)?(e-?\d+)?")
+_NUMBER = re.compile(r"(?:(?<!\w)-)?\d[\d,]*(\.\d*)?(e-?\d+)?")
 
 
 class Block(NamedTuple):
@@ -122,7 +122,7 @@ def install(folder: Path, project: dict[str, Any]) -> None:
 
 
 def shape_of(output: str) -> list[str]:
-    """The words of an output: numbers differ a little between machines, words do not."""
+    """The words of an output: numbers differ a little between machines, those near zero in sign too; words do not."""
     return _NUMBER.sub("#", output).split()
 
 
