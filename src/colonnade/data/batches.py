@@ -15,8 +15,8 @@ def epoch_batches(positions: npt.ArrayLike, batch_size: int, seed: int, epoch: i
 
     Batches have `batch_size` records or a little fewer, all of them about as many. Were all full but the last, every
     epoch would end with a step on the few that are left over, normalised among themselves: of 2,500 pictures in batches
-    of 64 on four. Equal batches gained a network of two halves 3.6 and 5.9 points of accuracy there (two seeds). No
-    batch is a single record, from which no batch norm can learn; one more joins another batch instead.
+    of 64 on four. Equal batches gained two halves of a narrow ResNet 3.6 and 5.9 points of accuracy there (two seeds).
+    No batch is a single record, from which no batch norm can learn; one more joins another batch instead.
 
     Example:
         >>> [batch.tolist() for batch in epoch_batches([10, 11, 12, 13, 14], 2, seed=0, epoch=0)]

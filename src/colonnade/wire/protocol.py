@@ -18,6 +18,7 @@ from colonnade.errors import FrameError
 from colonnade.wire.message import Array
 
 VERSION = 2
+"""Another one wherever parties would misunderstand each other, or draw other batches from the same seed."""
 SMALL_CHUNK_BYTES = 1 << 16
 CHUNK_BYTES = (1 << 20) + (1 << 16)  # a tensor of 1 MiB and its header are one packet
 _PREFIX = struct.Struct("<B7xQQQQQQQ")

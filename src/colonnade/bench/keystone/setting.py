@@ -50,7 +50,7 @@ class Size:
 
 SIZES = {
     "smoke": Size(128, 64, 1, 16, 24, 3, 1, 1, (1, 2)),
-    "default": Size(None, None, 30, 1000, 8000, 100, 30, 60, (5, 20)),
+    "default": Size(None, None, 30, 1000, 8000, 100, None, 60, (5, 20)),
     "paper": Size(None, None, 60, 1000, 8000, 100, None, 60, (5, 50)),
 }
 TABLE_SIZES = {**SIZES, "default": replace(SIZES["default"], decoder_epochs=20)}
