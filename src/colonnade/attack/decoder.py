@@ -15,7 +15,8 @@ from colonnade.attack.evidence import Evidence, Knowledge
 from colonnade.attack.registry import ATTACKS
 from colonnade.errors import ConfigError, DataError, nearest
 from colonnade.federation.task import OptimizerSettings
-from colonnade.learn.optimize import Optimizer, learning_rate, precision
+from colonnade.learn.optimize import learning_rate, precision
+from colonnade.learn.repeated import RepeatedStep
 from colonnade.nets.blocks import BasicBlock, Dense
 from colonnade.nets.decoder import build_decoder
 from colonnade.nets.device import on_device
@@ -154,7 +155,7 @@ class Decoder(Attack):
     def _train(self, network: nn.Module, train: _Pairs, held_back: _Pairs) -> float:
         """Train a decoder, leave it as it was after its best epoch, and return its error then."""
         settings = OptimizerSettings(learning_rate=self.learning_rate, schedule=self._recipe.schedule)
-        optimizer = Optimizer(network.parameters(), settings)
+        take = RepeatedStep(network, lambda uploads, records: self._loss(network, uploads, records), settings)
         best_error, best = self._error(network, held_back), copy.deepcopy(network.state_dict())
         steps = math.ceil(len(train[0]) / self.batch_size)
         for epoch in range(self.epochs):
@@ -164,19 +165,15 @@ class Decoder(Attack):
                 if len(rows) < 2:  # batch normalisation can't take a single record
                     continue
                 rate = learning_rate(settings, epoch * steps + batch, steps, self.epochs)
-                self._step(network, (train[0][rows], train[1][rows]), optimizer, rate)
+                take((train[0][rows], train[1][rows]), rate)
             error = self._error(network, held_back)
             if error < best_error:
                 best_error, best = error, copy.deepcopy(network.state_dict())
         network.load_state_dict(best)
         return best_error
 
-    def _step(self, network: nn.Module, batch: _Pairs, optimizer: Optimizer, rate: float) -> None:
-        uploads, records = batch
-        loss = nn.functional.mse_loss(self._decode(network, uploads), records)
-        optimizer.zero_grad()
-        loss.backward()  # type: ignore[no-untyped-call]
-        optimizer.step(rate)
+    def _loss(self, network: nn.Module, uploads: Tensor, records: Tensor) -> Tensor:
+        return nn.functional.mse_loss(self._decode(network, uploads), records)
 
     def _decode(self, network: nn.Module, uploads: Tensor) -> Tensor:
         with precision(self.device, self.mixed):

@@ -15,7 +15,8 @@ from colonnade.attack.decoder import pairs_of
 from colonnade.attack.evidence import Evidence, Knowledge
 from colonnade.errors import ConfigError
 from colonnade.federation.task import OptimizerSettings
-from colonnade.learn.optimize import Optimizer, learning_rate, precision
+from colonnade.learn.optimize import learning_rate, precision
+from colonnade.learn.repeated import RepeatedStep
 from colonnade.nets.blocks import BasicBlock, Dense
 from colonnade.nets.device import on_device
 from colonnade.nets.shapes import Shape
@@ -100,7 +101,7 @@ class Matcher(Attack):
     def _trained(self, twins: _Twins, train: _Pairs, held_back: _Pairs) -> _Twins | None:
         """Return the twins after their best epoch; None where chance matches as well."""
         settings = OptimizerSettings(name="adamw", learning_rate=self.rate, weight_decay=1e-2, schedule="cosine")
-        optimizer = Optimizer(twins.parameters(), settings)
+        take = RepeatedStep(twins, lambda uploads, records: _contrast(twins(uploads, records)), settings)
         steps = math.ceil(len(train[0]) / self.batch_size)
         best, least, waited = None, math.log(len(held_back[0])), 0
         for epoch in range(self.epochs):
@@ -109,9 +110,8 @@ class Matcher(Attack):
             for batch, rows in enumerate(torch.split(order, self.batch_size)):
                 if len(rows) < 2:  # one pair alone has nothing to be told from
                     continue
-                optimizer.zero_grad()
-                _contrast(twins(train[0][rows], train[1][rows])).backward()  # type: ignore[no-untyped-call]
-                optimizer.step(learning_rate(settings, epoch * steps + batch, steps, self.epochs))
+                rate = learning_rate(settings, epoch * steps + batch, steps, self.epochs)
+                take((train[0][rows], train[1][rows]), rate)
             error, waited = _surprise(twins.all_scores(*held_back)).item(), waited + 1
             if error < least:
                 best, least, waited = copy.deepcopy(twins.state_dict()), error, 0

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -17,6 +16,7 @@ from colonnade.discover.agreement import Conversation, DiscoveryAgreement
 from colonnade.discover.assumptions import copy_notes, sortability_notes
 from colonnade.discover.contributions import shares
 from colonnade.discover.curious import CuriousCoordinator
+from colonnade.discover.evidence import least_worth
 from colonnade.discover.exchange import FACTOR_BITS, METRIC_UNIT, Factors, Floats, Layout, matrix
 from colonnade.discover.graph import CausalGraph
 from colonnade.discover.graph_file import graph_bytes
@@ -31,8 +31,6 @@ from colonnade.run import Run
 from colonnade.wire.channel import Channel
 from colonnade.wire.message import Array, Message
 
-STRONG, SHARE = 0.05, 0.12
-"""Where a threshold is taken from the data: causes that count, and the share of the root of their median worth."""
 LARGEST_STRENGTH = 12.0
 """Squared norms are computed modulo 2^8: a strength that comes near 16 would soon look like a small one."""
 
@@ -200,7 +198,7 @@ class Coordinator:
     def _weigh(self, look: int) -> None:
         """Learn what each edge is worth, Δ = ½ ‖w‖² in the metric of the decoder's curvature; drop the worthless."""
         worth = 0.5 * np.square(METRIC_UNIT * self._gather(self._hear()))
-        self._least = self._evidence(worth) if look == self._looks else self.settings.least_worth
+        self._least = self._asked(worth) if look == self._looks else self._asked_halfway(worth)
         kept = (self._kept & (worth >= self._least)) | self.constraints.required
         self._keep(look, "end" if look == self._looks else "refit", worth, kept)
 
@@ -226,19 +224,15 @@ class Coordinator:
         least, known = self.settings.least_strength, self.constraints
         return greedy_acyclic(strengths, least, known.required, known.forbidden)
 
-    def _evidence(self, worth: Floats) -> float:
-        """Return the least worth of an edge that stays; nothing in it looks at the truth.
+    def _asked(self, worth: Floats) -> float:
+        """Return what an edge must be worth to stay at the end."""
+        given = self.settings.evidence
+        return least_worth(worth, self.settings.hidden, self.blocks.learned) if given is None else given
 
-        An edge must pay for its weights as in the Bayesian information criterion, h · ln n / 2n, and must not be small
-        beside what the strongest causes of this data set's variables are worth.
-        """
-        if self.settings.evidence is not None:
-            return self.settings.evidence
-        strongest = worth.max(axis=0)
-        strongest = strongest[strongest > STRONG]
-        records = self.blocks.learned
-        price = self.settings.hidden * math.log(records) / (2 * records)
-        return max(price, SHARE * math.sqrt(float(np.median(strongest)))) if len(strongest) else price
+    def _asked_halfway(self, worth: Floats) -> float:
+        """Return half of that: true edges gain once false ones are gone."""
+        given = self.settings.least_worth
+        return self._asked(worth) / 2 if given is None else given
 
     def _factors_for(self, party: str, factors: Factors | None) -> dict[str, Array]:
         """Return the factors of the edges that touch the party's own variables, and of no others."""

@@ -32,7 +32,7 @@ class DiscoverySettings(Settings):
         growth: how much the weight of acyclicity grows per unit of learning while there are cycles, γ.
         validate_every: exchanges between two looks of the coordinator at the graph.
         least_strength: edges below are no candidates.
-        least_worth: candidates below are dropped half-way through the refit.
+        least_worth: candidates below are dropped half-way through the refit; None takes half of what `evidence` is.
         rule: which edges stay: `worth` keeps those that prediction would miss, `strength` all candidates.
         evidence: the least worth of an edge that stays, in nats a record; None takes it from the worths of all edges.
         missing: what to do with missing values: `refuse`, or `impute` them as causes and ignore them as effects.
@@ -63,7 +63,7 @@ class DiscoverySettings(Settings):
     growth: float = Field(default=0.0094, ge=0)
     validate_every: int = Field(default=10, ge=1)
     least_strength: float = Field(default=0.02, ge=0)
-    least_worth: float = Field(default=0.1, ge=0)
+    least_worth: float | None = Field(default=None, ge=0)
     rule: Literal["worth", "strength"] = "worth"
     evidence: float | None = Field(default=None, ge=0)
     missing: Literal["refuse", "impute"] = "refuse"

@@ -46,6 +46,7 @@ class Method(Protocol):
 _DECIDING = (
     "coordinator",
     "decoders",
+    "evidence",
     "exchange",
     "likelihoods",
     "party",
