@@ -26,7 +26,8 @@ def people(hidden: float, count: int = 500) -> pd.DataFrame:
 
 
 def discover(frame, **options):
-    apart = {"forbidden": [["age", "bmi"], ["bmi", "age"]]}
+    """Sugar stands in for age, so BMI may not be joined to it either."""
+    apart = {"forbidden": [["age", "bmi"], ["bmi", "age"], ["sugar", "bmi"], ["bmi", "sugar"]]}
     return co.discover(
         co.Federation.from_frame(frame, PARTIES), False, knowledge=apart, progress=False, **QUICK, **options
     )
