@@ -7,12 +7,12 @@ from bench_parts import Notes
 
 from colonnade.audit.attributes import audit_attributes
 from colonnade.bench import BENCHES, run_bench
+from colonnade.bench.equilibrium import local, sets
 from colonnade.bench.equilibrium import methods as known
 from colonnade.bench.equilibrium import rows as made
-from colonnade.bench.equilibrium import sets
 from colonnade.bench.equilibrium.attackers import NAMES, with_ceiling, without_ceiling
 from colonnade.bench.equilibrium.play import Clock, Play, target_f1, trivial
-from colonnade.bench.equilibrium.setting import SIZES, Size
+from colonnade.bench.equilibrium.setting import SIZES, Size, task_of
 from colonnade.bench.equilibrium.table import ADULT, FACES, HOSPITAL, compare, judged
 from colonnade.bench.workers import ALONE
 from colonnade.data.datasets import Dataset
@@ -20,6 +20,7 @@ from colonnade.errors import ConfigError
 from colonnade.progress import make_progress
 
 EQUILIBRIUM = sorted(name for name in BENCHES if name.startswith("equilibrium-"))
+ATTACKED = [name for name in EQUILIBRIUM if name != "equilibrium-local"]
 KEYS = (
     "dataset", "method", "weights", "alpha", "parties", "q_local", "seeds", "target", "target_cost", "client", "secret",
     "attacker", "leak", "majority", "ceiling", "hypervolume", "step_ratio",
@@ -70,7 +71,7 @@ def small(monkeypatch, tmp_path):
     """Made-up people in place of every data set."""
     monkeypatch.setenv("COLONNADE_DATA", str(tmp_path))
     monkeypatch.setattr(sets, "_loaded", made_up)
-    quick = Size(None, None, 3, ("linear",))
+    quick = Size(None, None, 4, ("linear",))
     faces = Size(96, 80, 1, ("linear",))
     monkeypatch.setitem(SIZES, "smoke", {**dict.fromkeys(SIZES["smoke"], quick), "faces": faces})
 
@@ -232,6 +233,26 @@ def test_an_undefended_run_that_leaks_nothing_has_no_front():
     assert [row["hypervolume"] for row in made.rows(found)] == [None, None]
 
 
+def test_a_front_that_one_seed_does_not_have_is_no_mean_over_the_others():
+    found = {}
+    for seed, leak in enumerate((0.8, 0.6, 0.8)):  # the majority guess is right in 0.6 of cases
+        found[Play(ADULT, known.NONE, None, seed, "smoke")] = result(0.9, leak)
+        found[Play(ADULT, known.SHAPLEY.at(1.0), 1.0, seed, "smoke")] = result(0.9, 0.6)
+    row = made.rows(found)[1]
+    assert row["seeds"] == 3 and row["hypervolume"] is None and row["hypervolume_ci"] is None
+
+
+def test_heads_that_nobody_listens_to_do_not_count_as_a_cost_of_noise():
+    found = {
+        Play(ADULT, known.NONE, None, 0, "smoke"): result(0.9, 0.8),
+        Play(ADULT, known.NOISE.at(1.0), 1.0, 0, "smoke"): result(0.9, 0.6, seconds=3.0),
+        Play(ADULT, known.SHAPLEY.at(1.0), 1.0, 0, "smoke"): result(0.9, 0.6, seconds=3.0),
+    }
+    assert {row["method"]: row["step_ratio"] for row in made.rows(found)} == {
+        "none": 1, "noise alone": None, "nashcoder": 3
+    }  # fmt: skip
+
+
 def test_runs_without_their_undefended_counterpart_are_left_out():
     found = {
         Play(ADULT, known.NONE, None, 0, "smoke"): result(0.9, 0.8),
@@ -259,7 +280,8 @@ def test_the_best_strength_hides_at_least_cost_or_else_leaks_least():
 
 def test_listed_are_the_published_figures_and_the_table():
     tables = ["equilibrium-table", "equilibrium-table-faces"]
-    assert [*(f"equilibrium-fig{number}" for number in range(4, 10)), *tables] == EQUILIBRIUM
+    figures = [f"equilibrium-fig{number}" for number in range(4, 10)]
+    assert ["equilibrium-attackers", *figures, "equilibrium-local", *tables] == EQUILIBRIUM
 
 
 def test_a_table_is_what_is_found_by_hand_and_kept(small, tmp_path, monkeypatch):
@@ -279,7 +301,7 @@ def test_a_table_is_what_is_found_by_hand_and_kept(small, tmp_path, monkeypatch)
     assert compare([ADULT], "smoke", Notes(), tmp_path, ALONE) == rows
 
 
-@pytest.mark.parametrize("name", EQUILIBRIUM)
+@pytest.mark.parametrize("name", ATTACKED)
 def test_every_bench_has_the_keys_of_all_and_an_interval_for_what_is_measured(small, name, tmp_path):
     result = run_bench(name, "smoke", tmp_path / "out", make_progress("silent"))
     assert not any(note.startswith("left out") for note in result["notes"])
@@ -308,8 +330,57 @@ def test_weights_of_a_round_sum_to_one_and_stale_updates_exchange_less(small):
     assert {row["q"] for row in rows if row["weights"] == "uniform"} == {0.5}
     curves = [row for row in BENCHES["equilibrium-fig7"]("smoke", Notes()) if row.get("epoch") is not None]
     last = {row["q_local"]: row for row in curves if row["method"] == "none"}
-    assert last[5]["exchanges"] * 3 == last[1]["exchanges"], "three epochs become one"
-    assert last[5]["bytes"] < last[1]["bytes"] / 2
+    assert last[4]["exchanges"] * 4 == last[1]["exchanges"], "four epochs become one"
+    assert last[4]["bytes"] < last[1]["bytes"] / 2
+
+
+@pytest.mark.parametrize("preset", ["smoke", "default", "paper"])
+def test_as_many_times_fewer_rounds_as_there_are_local_updates(preset):
+    staged = sets.Scene(None, "auc", 2)
+    for kind, updates in (("hospital", 4), ("hospital", 1)):
+        size = SIZES[preset][kind]
+        task = task_of(staged, size, preset, "none", local_updates=updates, watched=True)
+        assert task.epochs * updates == size.epochs
+    with pytest.raises(AssertionError, match="compared"):
+        task_of(staged, Size(None, None, 4), preset, "none", local_updates=5, watched=True)
+
+
+def test_every_attacker_is_named_under_the_published_form_and_under_ours(small, monkeypatch):
+    monkeypatch.setitem(SIZES["smoke"], "adult", Size(None, None, 2, ("linear", "boosting")))
+    rows = [row for row in BENCHES["equilibrium-attackers"]("smoke", Notes()) if row["dataset"] == "adult"]
+    assert {(row["method"], row["attacker"]) for row in rows} == {
+        (method, attacker)
+        for method in ("none", "nashcoder", "nashcoder published", "nashcoder published, capped")
+        for attacker in ("linear", "boosting", "max")
+    }
+
+
+def test_local_updates_are_told_with_rounds_bytes_and_what_they_cost(small, tmp_path):
+    found = run_bench("equilibrium-local", "smoke", tmp_path / "out", make_progress("silent"))["rows"]
+    rows = {(row["schedule"], row["q_local"], row["labels"], row["epochs"]): row for row in found}
+    ways = [(1, "server", 4), (4, "server", 1), (4, "shared", 1), (1, "server", 1)]
+    assert list(rows) == [(schedule, *way) for schedule in ("cosine", "constant") for way in ways]
+    every, server, shared, few = (rows["cosine", *way] for way in ways)
+    assert every["exchanges"] == 4 * server["exchanges"] == 4 * shared["exchanges"] == 4 * few["exchanges"]
+    assert every["target_cost"] == every["largest_cost"] == 0
+    assert few["target_cost"] == pytest.approx(every["target"] - few["target"], abs=2e-4)
+    assert few["bytes_of_all"] == server["bytes_of_all"] < shared["bytes_of_all"] < every["bytes_of_all"]
+    # Two passive parties upload 32 numbers of each record and get as many back, in validation and test only upload.
+    passed = {"train": 320 * 0.9, "validation": 320 * 0.1, "test": TESTED}
+    numbers = 2 * 32 * (2 * passed["train"] + passed["validation"] + passed["test"])
+    assert few["bytes_of_all"] == pytest.approx(4 * numbers, rel=0.05)
+
+
+def test_the_unluckiest_seed_of_local_updates_is_told():
+    fewer = local.VARIANTS[1]
+    found = {}
+    for seed, cost in enumerate((0.0, 0.09)):
+        told = {"metric": "accuracy", "exchanges": 2, "bytes_of_all": 8}
+        found[local.Trial(local.ALL_ROUNDS, "cosine", seed, "smoke")] = {**told, "target": 0.9}
+        found[local.Trial(fewer, "cosine", seed, "smoke")] = {**told, "target": 0.9 - cost}
+    found[local.Trial(fewer, "cosine", 2, "smoke")] = {**told, "target": 0.1}  # nothing to compare it with
+    row = local.rows(found)[1]
+    assert (row["seeds"], row["target_cost"], row["largest_cost"]) == (2, 0.045, 0.09)
 
 
 @pytest.mark.slow

@@ -2,6 +2,7 @@
 
 import json
 import mmap
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -10,7 +11,8 @@ import pytest
 
 from colonnade.bench import BENCHES, run_bench
 from colonnade.bench.device import forget_peak_memory, peak_memory
-from colonnade.bench.result import table
+from colonnade.bench.result import table, versions
+from colonnade.bench.revision import source_revision
 from colonnade.errors import ConfigError
 from colonnade.progress import Progress
 
@@ -45,6 +47,53 @@ def test_a_result_names_no_path_of_this_machine(counting, tmp_path):
     text = json.dumps(run_bench(counting, "smoke", tmp_path / "out", Progress()))
     assert str(tmp_path) not in text
     assert json.loads(text)["command"] == "colonnade bench run counting --preset smoke --out out"
+
+
+def git(folder, *arguments):
+    name = ["-c", "user.name=a", "-c", "user.email=a@b"]
+    return subprocess.run(["git", *name, *arguments], cwd=folder, capture_output=True, text=True, check=True).stdout
+
+
+@pytest.fixture
+def checkout(tmp_path):
+    """A package in a checkout of its own."""
+    package = tmp_path / "src" / "some"
+    package.mkdir(parents=True)
+    (package / "__init__.py").write_text("a = 1\n")
+    git(tmp_path, "init")
+    git(tmp_path, "add", ".")
+    git(tmp_path, "commit", "-m", "Begin")
+    return package
+
+
+@pytest.mark.skipif(shutil.which("git") is None, reason="needs git")
+def test_a_result_names_the_commit_that_it_was_made_with(checkout, monkeypatch):
+    commit = git(checkout, "rev-parse", "HEAD").strip()
+    assert source_revision(checkout) == commit
+    monkeypatch.setenv("GIT_DIR", str(checkout))  # as in a hook of another checkout
+    assert source_revision(checkout) == commit
+    (checkout.parent / "notes.txt").write_text("not of the package")
+    assert source_revision(checkout) == commit
+    (checkout / "__init__.py").write_text("a = 2\n")
+    assert source_revision(checkout) == f"{commit}+changes"
+    monkeypatch.setattr("colonnade.bench.result.source_revision", lambda: commit)
+    assert versions()["revision"] == commit
+
+
+@pytest.mark.skipif(shutil.which("git") is None, reason="needs git")
+def test_what_is_only_installed_inside_a_checkout_has_no_commit_of_its_own(checkout):
+    installed = checkout / "environment" / "colonnade"
+    installed.mkdir(parents=True)
+    (installed / "__init__.py").touch()
+    assert source_revision(installed) is None
+
+
+def test_without_a_checkout_or_git_a_result_has_no_commit(tmp_path, monkeypatch, counting):
+    (tmp_path / "__init__.py").touch()
+    assert source_revision(tmp_path) is None
+    monkeypatch.setenv("PATH", str(tmp_path))
+    assert source_revision() is None
+    assert "revision" not in run_bench(counting, "smoke", tmp_path / "out", Progress())["versions"]
 
 
 def test_the_page_explains_its_rows(counting, tmp_path):

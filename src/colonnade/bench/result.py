@@ -11,6 +11,7 @@ from typing import Any
 
 from colonnade.bench.device import describe_device, python_version
 from colonnade.bench.registry import BENCHES, PRESETS, Row
+from colonnade.bench.revision import source_revision
 from colonnade.bench.workers import ALONE, Workers
 from colonnade.errors import ConfigError, nearest
 from colonnade.progress import Progress
@@ -38,13 +39,13 @@ def run_bench(name: str, preset: str, out: Path, progress: Progress, workers: Wo
     noted = _Noted(progress)
     if workers.engine != "local":
         noted.message("rows were tasks of Ray; the device named here is that of the machine that gathered them")
-    options = {"folder": out / "rows", "workers": workers}
+    options, made_with = {"folder": out / "rows", "workers": workers}, versions()  # files may change while it runs
     rows = bench(preset, noted, **{name: value for name, value in options.items() if name in takes})
     result = {
         "bench": name,
         "preset": preset,
         "command": shlex.join(["colonnade", "bench", "run", name, "--preset", preset, "--out", _shown(out)]),
-        "versions": _versions(),
+        "versions": made_with,
         "device": describe_device(),
         "notes": noted.notes,
         "rows": rows,
@@ -70,6 +71,20 @@ def table(rows: list[Row]) -> str:
     texts = ["| " + " | ".join(line) + " |" for line in lines]
     texts[1] = texts[1].replace(" ", "")
     return "\n".join(texts)
+
+
+def versions() -> dict[str, str]:
+    """Return the versions of Python and of the packages that results depend on, and the commit of the source.
+
+    What is not here, or not known, is left out.
+    """
+    found = {dist.metadata["Name"].lower(): dist.version for dist in distributions()}
+    commit = source_revision()
+    return (
+        {"python": python_version()}
+        | {name: found[name] for name in _PACKAGES if name in found}
+        | ({} if commit is None else {"revision": commit})
+    )
 
 
 class _Noted(Progress):
@@ -111,12 +126,6 @@ def _cell(value: Any) -> str:
     if isinstance(value, int):
         return f"{value:,}"
     return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.4g}"
-
-
-def _versions() -> dict[str, str]:
-    """Return the versions of Python and of the packages that results depend on, as far as they are here."""
-    found = {dist.metadata["Name"].lower(): dist.version for dist in distributions()}
-    return {"python": python_version()} | {name: found[name] for name in _PACKAGES if name in found}
 
 
 def _shown(out: Path) -> str:

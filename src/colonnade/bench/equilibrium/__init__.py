@@ -1,5 +1,5 @@
 """Benches of attribute privacy: NashCoder beside other protections, fresh attackers, published axes."""
 
-from colonnade.bench.equilibrium import convergence, figures, table
+from colonnade.bench.equilibrium import convergence, figures, fooled, local, table
 
-__all__ = ["convergence", "figures", "table"]
+__all__ = ["convergence", "figures", "fooled", "local", "table"]

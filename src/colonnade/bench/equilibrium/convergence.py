@@ -24,7 +24,7 @@ _ALPHA = 0.5
 _OURS = known.SHAPLEY.at(_ALPHA)
 _QUICK = replace(_OURS, name="nashcoder, reversal", fixed=(("reversal", True),))
 _COMPARED = (known.NONE, _OURS, _QUICK, known.SHAPLEY.at(0.0), known.PUBLISHED.at(_ALPHA), known.CAPPED.at(_ALPHA))
-_LOCAL_UPDATES = (1, 5)
+_LOCAL_UPDATES = 4
 _TURNS = {"smoke": 1, "default": 3, "paper": 5}
 
 
@@ -39,12 +39,13 @@ def figure7(preset: str, progress: Progress, *, folder: Path | None = None, work
     )
     progress.message(
         "step_ratio here: a step of all parties in one process, in turns with standard training of the same process; "
-        "rows with an epoch are scored on records held back; with q_local 5 there are five times fewer exchanges"
+        f"rows with an epoch are scored on records held back; with q_local {_LOCAL_UPDATES} there are "
+        f"{_LOCAL_UPDATES} times fewer exchanges"
     )
     compared = _COMPARED[:2] if preset == "smoke" else _COMPARED
     work = plays((HOSPITAL,), compared, preset, watched=True)
     found = played(work, progress, "equilibrium-fig7", folder, workers)
-    fewer = plays((HOSPITAL,), compared[:2], preset, watched=True, local_updates=_LOCAL_UPDATES[1], attacked=False)
+    fewer = plays((HOSPITAL,), compared[:2], preset, watched=True, local_updates=_LOCAL_UPDATES, attacked=False)
     stale = played(fewer, progress, "equilibrium-fig7, stale", folder, workers)
     ratios = _ratios([one for one in compared if one != known.NONE], preset, progress, folder)
     return [_with_ratio(row, ratios) for row in rows(found, attacker=None)] + _curves({**found, **stale})

@@ -43,6 +43,11 @@ class Method:
         return self if chosen or kind not in SIGMAS else replace(self, fixed=(*self.fixed, ("sigma", SIGMAS[kind])))
 
     @property
+    def heads_idle(self) -> bool:
+        """Whether heads are trained that nobody listens to: the time that takes is no cost of the protection."""
+        return ("alpha", 0.0) in self.fixed
+
+    @property
     def thinned(self) -> Method:
         """Return the same protection with every other strength."""
         return self.at(*self.strengths[::2])

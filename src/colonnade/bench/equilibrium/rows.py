@@ -66,13 +66,14 @@ class Point:
     def measures(self, where: Where) -> dict[str, float | None]:
         """Return the numbers of one row for this seed, all but the front's."""
         took, usual = self.result["seconds"], self.undefended["seconds"]
+        timed = took and usual and not self.play.method.heads_idle
         return {
             "target": self.result["target"],
             "target_cost": self.undefended["target"] - self.result["target"],
             "target_f1": self.result["target_f1"],
             **{name: self.leaks[where][name] for name in ("leak", "leak_f1", "majority")},
             "ceiling": leaks_of(self.undefended)[where]["ceiling"],
-            "step_ratio": took / usual if took and usual else None,
+            "step_ratio": took / usual if timed else None,
         }
 
 
@@ -142,8 +143,9 @@ def say_measured(progress: Progress) -> None:
     """Tell readers what stands in the rows."""
     progress.message(
         "means over seeds, ± the interval of 95 %; target_cost and step_ratio against the undefended run of the same "
-        "seed; hypervolume over all strengths of a method: 1 is the undefended target without any leak; step_ratio is "
-        "only as good as the machine was quiet"
+        "seed; hypervolume over all strengths of a method: 1 is the undefended target without any leak, none where one "
+        "of the seeds has none; step_ratio is only as good as the machine was quiet, and none for noise alone, which "
+        "trains heads that nobody uses; bytes are those that the active party sent"
     )
     progress.message(MEASURED)
 
@@ -158,16 +160,18 @@ def mean(values: Iterable[float | None], name: str) -> Row:
     }
 
 
-def front_sizes(front: Sequence[Sequence[Point]], where: Where) -> list[float | None]:
-    """Return the hypervolume of each seed's front; None where the undefended run learned or leaked nothing."""
+def front_sizes(front: Sequence[Sequence[Point]], where: Where) -> list[float]:
+    """Return the hypervolume of each seed's front; none at all if some undefended run learned or leaked nothing.
+
+    A mean over the other seeds would stand beside numbers that are means over all of them.
+    """
     by_seed: dict[int, list[tuple[float, float]]] = defaultdict(list)
     for strength in front:
         for point in strength:
             by_seed[point.play.seed].append(point.gains(where))
-    return [
-        None if any(math.isnan(gain) for gains in seed for gain in gains) else hypervolume(seed)
-        for seed in by_seed.values()
-    ]
+    if any(math.isnan(gain) for seed in by_seed.values() for gains in seed for gain in gains):
+        return []
+    return [hypervolume(seed) for seed in by_seed.values()]
 
 
 def keys_of(play: Play) -> Row:
@@ -191,7 +195,7 @@ def _rows(
     for where in front[0][0].leaks:
         if client not in (None, where[0]) or attacker not in (None, where[2]):
             continue
-        sizes = [None] if method == NONE else front_sizes(front, where)
+        sizes = [] if method == NONE else front_sizes(front, where)
         for group in front:
             measured = [point.measures(where) for point in group]
             row = {**keys_of(group[0].play), "seeds": len(group), "metric": group[0].result["metric"]}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from colonnade.bench.equilibrium.sets import Scene
 from colonnade.federation.task import Task
@@ -32,7 +32,12 @@ class Size:
 
 _SMOKE = Size(512, 240, 1, ("linear",))
 SIZES: dict[str, dict[str, Size]] = {
-    "smoke": dict.fromkeys(("adult", "modalities", "hospital"), _SMOKE) | {"faces": Size(64, 80, 1, ("linear",))},
+    "smoke": {
+        "adult": _SMOKE,
+        "modalities": _SMOKE,
+        "hospital": replace(_SMOKE, epochs=4),  # local updates divide them
+        "faces": Size(64, 80, 1, ("linear",)),
+    },
     "default": {
         "adult": Size(None, None, 10),
         "modalities": Size(None, None, 20),
@@ -56,15 +61,17 @@ def task_of(scene: Scene, size: Size, preset: str, weights: str, *, local_update
         size: of the run.
         preset: a smoke run on pictures takes a small network.
         weights: how the active party weighs the parties.
-        local_updates: steps on each batch; exchanges become as many times fewer.
+        local_updates: steps on each batch; exchanges become as many times fewer, so it divides the epochs.
         watched: whether records are held back and scored after every epoch.
     """
+    epochs, over = divmod(size.epochs, local_updates)
+    assert not over, "a round more or less, and runs could not be compared"
     validation = 0.1 if watched else 0.0
     family = ("mnist_net" if preset == "smoke" else "resnet18") if scene.pictures else "mlp"
     return Task.model_validate(
         {
             "kind": "binary" if scene.classes == 2 else "multiclass",
-            "epochs": -(-size.epochs // local_updates),
+            "epochs": epochs,
             "batch_size": 128 if scene.pictures else 256,
             "network": {"family": family, **({"cut": 6} if scene.pictures else {})},
             "optimizer": {"learning_rate": size.rate, "schedule": "cosine"},
