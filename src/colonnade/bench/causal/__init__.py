@@ -1,5 +1,5 @@
 """Benches of causal discovery: data with known graphs, published methods run for real, published values."""
 
-from colonnade.bench.causal import ablation, collusion, depth, diabetes, privacy, scale, schedule, tables
+from colonnade.bench.causal import ablation, collusion, depth, diabetes, privacy, scale, schedule, stability, tables
 
-__all__ = ["ablation", "collusion", "depth", "diabetes", "privacy", "scale", "schedule", "tables"]
+__all__ = ["ablation", "collusion", "depth", "diabetes", "privacy", "scale", "schedule", "stability", "tables"]
