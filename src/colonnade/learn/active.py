@@ -6,7 +6,7 @@ import math
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cache, partial
+from functools import cache
 from typing import Any, ClassVar, Protocol
 
 import numpy as np
@@ -19,6 +19,7 @@ from colonnade.data.split import TRAIN, assign_split, split_from_column
 from colonnade.errors import ConfigError, DataError, RefusedError, RunError
 from colonnade.learn.agreement import Agreement
 from colonnade.learn.checkpoint import named, under
+from colonnade.learn.contributions import Jury
 from colonnade.learn.part import Part, TopPart
 from colonnade.learn.role import Role, Seat, naming_the_setting
 from colonnade.learn.scores import scores
@@ -26,7 +27,7 @@ from colonnade.learn.shared import HeadCopy, Shared
 from colonnade.learn.tensors import to_array, to_tensor
 from colonnade.learn.top import Top
 from colonnade.learn.weights import Weights
-from colonnade.measure.shapley import EXACT_UP_TO, Coalition, Worth, shapley
+from colonnade.measure.shapley import EXACT_UP_TO, Coalition, Worth
 from colonnade.nets import build_top, upload_shape
 from colonnade.progress import Progress
 from colonnade.wire.channel import Channel
@@ -34,8 +35,6 @@ from colonnade.wire.message import Message
 
 Batch = tuple[list[Tensor], list[Tensor | None], Tensor]
 """Uploads, who holds which record, labels."""
-CONTRIBUTION_RECORDS = 2048
-"""At most so many test records judge what each party contributes: every coalition is a pass of the top model."""
 LOOK_PASSES = 32_768
 """Records times coalitions of one look at the weights: eight parties are weighed on 128 records of a batch."""
 
@@ -87,7 +86,6 @@ class Active(Role):
         self._held: dict[str, Tensor | None] = {}
         self._shapes: dict[str, tuple[int, ...]] = {}
         self._epoch_losses: list[float] = []
-        self._tested: list[Batch] = []
         self._began = time.monotonic()
 
     # -- the stops of the run ---------------------------------------------------------------------------------------
@@ -141,7 +139,7 @@ class Active(Role):
             raise RunError("the validation loss is no number", where=f"epoch {epoch}", remedy=remedy)
         row |= {f"validation_{name}": value for name, value in validation.items()}
         if self.task.weights.strategy != "none":
-            row |= {f"weight_{party}": weight for party, weight in self._weights.current.items()}
+            row |= _by_party(self._weights.current)
         best = bool(validation) and validation["loss"] < self.course.best_loss
         if best:
             self.course.best_loss, self.course.best_epoch = validation["loss"], epoch
@@ -156,7 +154,8 @@ class Active(Role):
 
     def close(self) -> Part:
         """Test, and hand over the top model."""
-        test = self._evaluate("test", self.timetable.test_batches())
+        jury = Jury(self.top, list(self._shapes), self.timetable.test, self.agreement.seed)
+        test = self._evaluate("test", self.timetable.test_batches(), jury)
         self.progress.close()
         part = TopPart(
             network=self.top.network,
@@ -169,7 +168,7 @@ class Active(Role):
             "test": test,
             "best_epoch": self.course.best_epoch,
             "history": self.course.history,
-            "contributions": self._contributions(),
+            "contributions": jury.contributions(),
         }
         return Part(self.seat.party, bottom=self._part, top=part, result=result)
 
@@ -324,14 +323,16 @@ class Active(Role):
         own: list[Tensor | None] = [None] if self.bottom else []
         return own + [None if held is None else held[positions] for held in masks]
 
-    def _evaluate(self, kind: str, batches: Sequence[tuple[int, Positions]]) -> dict[str, float]:
+    def _evaluate(
+        self, kind: str, batches: Sequence[tuple[int, Positions]], jury: Jury | None = None
+    ) -> dict[str, float]:
         outputs = []
         for step, positions in batches:
             own = [self.own_upload(positions, train=False)] if self.bottom else []
             uploads, masks = own + self._receive(kind, step, positions), self._masks(positions)
             outputs.append(self.top.predict(uploads, masks))
-            if kind == "test" and sum(len(labels) for *_, labels in self._tested) < CONTRIBUTION_RECORDS:
-                self._tested.append((uploads, masks, self._targets[positions]))
+            if jury:
+                jury.hear(positions, self.top.rows(uploads, masks), self._targets[positions])
         if not outputs:
             return {}
         targets = self._targets[np.concatenate([positions for _, positions in batches])]
@@ -339,20 +340,16 @@ class Active(Role):
         loss = float(self.top.loss(joined, targets))
         return {"loss": loss, **(scores(joined, targets, self._label) if math.isfinite(loss) else {})}
 
-    def _worth(self, present: Coalition, batches: Sequence[Batch]) -> float:
-        """Return minus the mean loss on `batches` when the parties that are not `present` are not there."""
+    def _worth(self, present: Coalition, uploads: list[Tensor], masks: list[Tensor | None], labels: Tensor) -> float:
+        """Return minus the mean loss when the parties that are not `present` are not there."""
         absent = [index for index, party in enumerate(self._shapes) if party not in present]
-        losses, counts = [], []
-        for uploads, masks, labels in batches:
-            losses.append(float(self.top.loss(self.top.without(absent, uploads, masks), labels)))
-            counts.append(len(labels))
-        return -float(np.average(losses, weights=counts))
+        return -float(self.top.loss(self.top.without(absent, uploads, masks), labels))
 
     def _worth_at(self, batch: Batch) -> Worth:
         """Return what coalitions achieve on the first records of a batch; nothing is computed before it is asked."""
         few = cache(lambda: self._few(*batch))
         if len(self._shapes) > EXACT_UP_TO:
-            return lambda present: self._worth(present, [few()])
+            return lambda present: self._worth(present, *few())
         bits = {party: 1 << place for place, party in enumerate(self._shapes)}
         losses = cache(lambda: self.top.coalition_losses(*few()))
         return lambda present: -losses()[sum(bits[party] for party in present)]
@@ -362,13 +359,6 @@ class Active(Role):
         few = [None if mask is None else mask[:count] for mask in masks]
         held = [count if mask is None else int(mask.sum()) for mask in few]
         return [upload[:number] for upload, number in zip(uploads, held, strict=True)], few, labels[:count]
-
-    def _contributions(self) -> dict[str, float]:
-        """Return each party's Shapley share of what the uploads bring to the test records; they sum to 1."""
-        if not self._tested or not all(math.isfinite(float(mean.sum())) for mean in self.top.means):
-            return {}
-        shares = shapley(partial(self._worth, batches=self._tested), list(self._shapes), seed=self.agreement.seed)
-        return shares.fractions() if math.isfinite(shares.total) else {}
 
     def _out_of_patience(self, epoch: int) -> bool:
         patience = self.task.patience
@@ -380,3 +370,8 @@ class Active(Role):
         if self.seat.run:
             self.seat.run.log((epoch + 1) * self.timetable.steps_per_epoch, **row, **spent)
         self.progress.advance((epoch + 1) * self.timetable.steps_per_epoch, **row)
+
+
+def _by_party(weights: Mapping[str, float]) -> dict[str, float]:
+    """Return weights as the log has them."""
+    return {f"weight_{party}": weight for party, weight in weights.items()}

@@ -86,10 +86,12 @@ class VerticalModel:
     def contributions(self) -> dict[str, float]:
         """Each party's share of what all uploads bring to the test records (Shapley); the shares sum to 1.
 
-        A share below zero says that the model would have done better without that party's uploads.
+        Uploads of other records stand in for those of absent parties (see `colonnade.learn.contributions`). A share
+        near zero says that these do as well as the party's own. One clearly below zero says that they do better: what
+        the model learned from that party misleads it on these records. Without the party, another model would have
+        been learned; how well that one does, no share says. Empty where all uploads together bring nothing.
         """
-        part = self.parts.get(self.agreement.active)
-        return dict(part.result.get("contributions", {})) if part else {}
+        return dict(self._result.get("contributions", {}))
 
     @property
     def classes(self) -> list[Any]:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 
 import torch
@@ -91,10 +92,16 @@ class Top:
             self._step([upload.detach() for upload in uploads], held, labels, rate)
         return Answered(float(loss), gradients)
 
-    def predict(self, uploads: Sequence[Tensor], held: Sequence[Tensor | None]) -> Tensor:
-        """Return raw outputs, one row per record."""
+    @contextmanager
+    def at_rest(self) -> Iterator[None]:
+        """Let the network answer and nothing learn."""
         self.network.eval()
         with torch.no_grad(), precision(self.device, self._mixed):
+            yield
+
+    def predict(self, uploads: Sequence[Tensor], held: Sequence[Tensor | None]) -> Tensor:
+        """Return raw outputs, one row per record."""
+        with self.at_rest():
             outputs: Tensor = self.network(self.rows(uploads, held))
         return outputs.float()
 
@@ -103,15 +110,13 @@ class Top:
         rows = self.rows(uploads, held)
         for index in absent:
             rows[index] = self.means[index].expand_as(rows[index])
-        self.network.eval()
-        with torch.no_grad(), precision(self.device, self._mixed):
+        with self.at_rest():
             outputs: Tensor = self.network(rows)
         return outputs.float()
 
     def coalition_losses(self, uploads: Sequence[Tensor], held: Sequence[Tensor | None], labels: Tensor) -> list[float]:
         """Return the mean loss for every set of parties as if the others were not there; bits of its place tell who."""
-        self.network.eval()
-        with torch.no_grad(), precision(self.device, self._mixed):
+        with self.at_rest():
             outputs = coalition_outputs(self.network, self.rows(uploads, held), self.means).float()
         # Records last: the loss runs over classes, and goes through memory in order then.
         outputs = outputs.transpose(1, 2).contiguous()
