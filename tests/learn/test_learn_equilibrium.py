@@ -10,7 +10,8 @@ import colonnade as co
 from colonnade.defend import make_defense
 from colonnade.federation.task import OptimizerSettings, WeightSettings
 from colonnade.learn.bottom import Bottom
-from colonnade.learn.weights import Weights
+from colonnade.learn.weights import MOST_LOOKS, Weights
+from colonnade.run import Run
 
 QUICK = {"epochs": 3, "batch_size": 32, "progress": False}
 
@@ -124,6 +125,32 @@ def test_a_resumed_run_keeps_its_weights(federation, tmp_path):
     resumed = co.train(federation, run=tmp_path, resume=True, **settings)
     assert torch.equal(weights(resumed), weights(undisturbed))
     assert resumed.history.equals(undisturbed.history)
+    steps = undisturbed.looks["step"].tolist()
+    assert steps == list(range(0, steps[-1] + 1, 3)) and steps[-1] > 30
+    pd.testing.assert_frame_equal(resumed.looks, undisturbed.looks)
+    logged = Run.open(tmp_path / "clinic").metrics().set_index("step").loc[steps, list(undisturbed.looks.columns[1:])]
+    pd.testing.assert_frame_equal(logged.reset_index(), undisturbed.looks, check_dtype=False)
+
+
+def test_the_last_look_is_what_the_last_epoch_ends_with(federation, tmp_path):
+    model = co.train(federation, seed=0, weights={"strategy": "shapley", "every": 2}, **QUICK)
+    looks = model.looks
+    assert looks["weight_lab"].nunique() > 3
+    assert looks.iloc[-1, 1:].tolist() == model.history.filter(regex="^weight_").iloc[-1].tolist()
+    model.save(tmp_path / "model")
+    pd.testing.assert_frame_equal(co.load(tmp_path / "model").looks, looks)
+    assert co.train(federation, weights={"strategy": "uniform"}, **QUICK).looks.empty, "nobody looked"
+
+
+@pytest.mark.parametrize(("steps", "every"), [(100_000, 1), (2_560, 10), (2_570, 10), (700, 100)])
+def test_of_many_looks_some_are_kept_evenly(steps, every):
+    """A curve needs no more; a checkpoint of a long run would grow without end."""
+    held = Weights(WeightSettings(strategy="shapley", every=every), ["a", "b"], steps)
+    for step in range(0, steps, every):
+        held.look(step, lambda present: float("a" in present))
+    found = [look["step"] for look in held.looks]
+    assert min(steps // every, MOST_LOOKS // 2) <= len(found) <= MOST_LOOKS
+    assert found[0] == 0 and len(set(np.diff(found))) == 1
 
 
 def test_contributions_are_shares_of_what_all_bring(federation, tmp_path):

@@ -172,25 +172,64 @@ def test_local_updates_follow_the_true_gradient_at_stale_uploads_of_the_others(u
             torch.testing.assert_close(found, expected, atol=1e-6, rtol=1e-5)
 
 
+@pytest.mark.parametrize("weighed", [False, True])
+@pytest.mark.parametrize("labels", ["server", "shared"])
+def test_one_batch_of_all_records_is_a_full_round(labels, weighed):
+    """The idealised form: in each round every party takes all its steps on all of its training records."""
+    task = co.Task.model_validate(
+        {
+            "epochs": 4,
+            "batch_size": 10**6,
+            "labels": labels,
+            "local_updates": 3,
+            "weights": {"strategy": "uniform" if weighed else "none"},
+            "optimizer": {"name": "sgd", "learning_rate": 0.1, "momentum": 0.0},
+        }
+    )
+    made = federation()
+    model = co.train(made, task=task, seed=0, progress=False)
+    by_hand = JointRun(made, task, seed=0)
+    assert by_hand.timetable.steps == 4, "an epoch is a round"
+    for _ in range(4):
+        one_round = round_by_hand if labels == "shared" else stale_round_by_hand
+        one_round(by_hand, by_hand.timetable.train, 3, 1 / 3 if weighed else 1.0)
+    networks = [model.parts[party].bottom.network for party in model.parts], by_hand.network.bottoms
+    for ours, theirs in [*zip(*networks, strict=True), (model.parts["clinic"].top.network, by_hand.network.top)]:
+        for found, expected in zip(ours.parameters(), theirs.parameters(), strict=True):
+            torch.testing.assert_close(found, expected, atol=1e-6, rtol=1e-5)
+
+
+def stale_round_by_hand(run: JointRun, positions: Positions, updates: int, weight: float) -> None:
+    """As `round_by_hand`, but all of a party's steps follow the gradient for the upload that it sent."""
+    bottoms, top, labels = run.network.bottoms, run.network.top, run.targets[positions]
+    inputs = [x[positions] for x in run.inputs]
+    stale = [bottom(x).detach().requires_grad_() for bottom, x in zip(bottoms, inputs, strict=True)]
+    answers = torch.autograd.grad(functional.cross_entropy(top(stale), labels), stale)
+    for bottom, x, answer in zip(bottoms, inputs, answers, strict=True):
+        for _ in range(updates):
+            descend(bottom, (bottom(x) * weight * answer).sum())
+    for _ in range(updates):
+        descend(top, functional.cross_entropy(top([upload.detach() for upload in stale]), labels))
+
+
+def descend(network: torch.nn.Module, loss: torch.Tensor) -> None:
+    slopes = torch.autograd.grad(loss, list(network.parameters()))
+    with torch.no_grad():
+        for parameter, slope in zip(network.parameters(), slopes, strict=True):
+            parameter -= 0.1 * slope
+
+
 def round_by_hand(run: JointRun, positions: Positions, updates: int, weight: float) -> None:
     bottoms, top = run.network.bottoms, run.network.top
     labels = run.targets[positions]
     inputs = [x[positions] for x in run.inputs]
     stale = [bottom(x).detach() for bottom, x in zip(bottoms, inputs, strict=True)]
-    moved = []
     for place, (bottom, x) in enumerate(zip(bottoms, inputs, strict=True)):
         for _ in range(updates):
             joined = [bottom(x) if other == place else upload for other, upload in enumerate(stale)]
-            loss = weight * functional.cross_entropy(top(joined), labels)
-            moved.append((bottom, torch.autograd.grad(loss, list(bottom.parameters()))))
-            with torch.no_grad():
-                for parameter, slope in zip(bottom.parameters(), moved[-1][1], strict=True):
-                    parameter -= 0.1 * slope
+            descend(bottom, weight * functional.cross_entropy(top(joined), labels))
     for _ in range(updates):
-        slopes = torch.autograd.grad(functional.cross_entropy(top(stale), labels), list(top.parameters()))
-        with torch.no_grad():
-            for parameter, slope in zip(top.parameters(), slopes, strict=True):
-                parameter -= 0.1 * slope
+        descend(top, functional.cross_entropy(top(stale), labels))
 
 
 def test_the_true_gradient_is_not_the_stale_one():

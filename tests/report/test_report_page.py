@@ -43,6 +43,20 @@ def test_every_number_of_a_chart_stands_in_its_table(study):
         assert drawn <= told, chart.title
 
 
+def test_weights_that_looks_found_are_drawn_by_step(tmp_path):
+    """An epoch may hold many looks: at its end alone, nobody sees how weights got there."""
+    table = pd.DataFrame(np.random.default_rng(0).normal(size=(200, 2)), columns=["age", "glucose"])
+    table["outcome"] = np.where(table.sum(axis=1) > 0, "ill", "well")
+    federation = co.Federation.from_frame(table, {"clinic": ["age"], "lab": ["glucose"]}, label=("clinic", "outcome"))
+    settings = {"epochs": 2, "batch_size": 20, "progress": False, "weights": {"strategy": "shapley", "every": 3}}
+    model = co.train(federation, run=tmp_path / "train", **settings)
+    (chart,) = (chart for chart in blocks(tmp_path, "chart") if chart.title.startswith("Weights"))
+    drawn = {trace["name"]: (trace["x"], trace["y"]) for trace in chart.data}
+    steps = model.looks["step"].tolist()
+    assert drawn == {name: (steps, model.looks[name].tolist()) for name in ("weight_clinic", "weight_lab")}
+    assert len(steps) > 4 and chart.layout["xaxis"]["title"]["text"] == "step"
+
+
 def test_the_flow_tells_what_the_ledgers_say(study):
     job = gather(study).jobs[0]
     sent = traffic(job)

@@ -120,7 +120,7 @@ class Active(Role):
         own = [self.own_upload(positions, train=True)] if self.bottom else []
         uploads = own + self._receive("upload", step, positions)
         batch = uploads, self._masks(positions), self._targets[positions]
-        self._weights.look(step, self._worth_at(batch))
+        self._look(step, batch)
         self.top.follow(uploads)
         loss = self._share(step, *batch) if self.task.labels == "shared" else self._answer(step, *batch)
         if not math.isfinite(loss):
@@ -168,6 +168,7 @@ class Active(Role):
             "test": test,
             "best_epoch": self.course.best_epoch,
             "history": self.course.history,
+            "looks": self._weights.looks,
             "contributions": jury.contributions(),
         }
         return Part(self.seat.party, bottom=self._part, top=part, result=result)
@@ -185,13 +186,18 @@ class Active(Role):
 
     def progress_meta(self) -> dict[str, Any]:
         """Return how the run has gone so far."""
-        return {"course": vars(self.course), "epoch_losses": self._epoch_losses, "weights": self._weights.state()}
+        return {
+            "course": vars(self.course),
+            "epoch_losses": self._epoch_losses,
+            "weights": self._weights.current,
+            "looks": self._weights.looks,
+        }
 
     def load_progress(self, meta: Mapping[str, Any]) -> None:
         """Restore what `progress_meta` returned."""
         self.course = Course(**meta["course"])
         self._epoch_losses = list(meta["epoch_losses"])
-        self._weights.load(meta["weights"])
+        self._weights.load(meta["weights"], meta.get("looks", []))
 
     # -- beginnings -----------------------------------------------------------------------------------------------
 
@@ -247,7 +253,7 @@ class Active(Role):
             "hidden": network.hidden,
             "join": network.join,
         }
-        self._weights = Weights(self.task.weights, list(self._shapes))
+        self._weights = Weights(self.task.weights, list(self._shapes), self.timetable.steps)
         with naming_the_setting():
             top = build_top(**self._recipe, seed=self.private_seed("top"))
         self.top = Top(
@@ -339,6 +345,12 @@ class Active(Role):
         joined = torch.cat(outputs)
         loss = float(self.top.loss(joined, targets))
         return {"loss": loss, **(scores(joined, targets, self._label) if math.isfinite(loss) else {})}
+
+    def _look(self, step: int, batch: Batch) -> None:
+        """Weigh the parties anew where it is time, and write down what was found."""
+        found = self._weights.look(step, self._worth_at(batch))
+        if found and self.seat.run:
+            self.seat.run.log(step, **_by_party(found["weights"]))
 
     def _worth(self, present: Coalition, uploads: list[Tensor], masks: list[Tensor | None], labels: Tensor) -> float:
         """Return minus the mean loss when the parties that are not `present` are not there."""

@@ -83,6 +83,16 @@ class VerticalModel:
         return pd.DataFrame(self._result.get("history", []))
 
     @property
+    def looks(self) -> pd.DataFrame:
+        """One row per look at the Shapley weights: `step`, and each party's weight from there on as `weight_<party>`.
+
+        Of very many looks 256 are kept at most. Empty where weights do not come from looks.
+        """
+        looks = self._result.get("looks", [])
+        steps = pd.Series([look["step"] for look in looks], name="step", dtype="int64")
+        return steps.to_frame().join(pd.DataFrame([look["weights"] for look in looks]).add_prefix("weight_"))
+
+    @property
     def contributions(self) -> dict[str, float]:
         """Each party's share of what all uploads bring to the test records (Shapley); the shares sum to 1.
 

@@ -96,14 +96,24 @@ def _training(job: Job) -> Iterator[Block]:
         scores = [name for name in names if name.startswith("validation_") and name not in curves]
         if scores:
             yield lines(f"Validation of {job.name}", history, "score", scores)
-        weights = [name for name in names if name.startswith("weight_")]
-        if weights:
-            yield lines(f"Weights of the parties in {job.name}", history, "weight", weights)
+        yield from _weights(job, history)
     if shares := job.result.get("contributions"):
         frame = pd.DataFrame(shares.items(), columns=["party", "share"])
         yield bars(f"What each party's uploads bring to the test records in {job.name}", frame, "party", "share")
     if test := job.result.get("test"):
         yield Table(f"Test records of {job.name}", ["score", "value"], [[name, value] for name, value in test.items()])
+
+
+def _weights(job: Job, history: pd.DataFrame) -> Iterator[Block]:
+    """Yield the curve of the weights: by step where looks found them, by epoch where they never change."""
+    looks = job.result.get("looks")
+    if looks:
+        history = pd.DataFrame([look["weights"] for look in looks]).add_prefix("weight_")
+        history.insert(0, "step", [look["step"] for look in looks])
+    weights = [str(name) for name in history.columns if str(name).startswith("weight_")]
+    if weights:
+        across = "step" if looks else "epoch"
+        yield lines(f"Weights of the parties in {job.name}", history, "weight", weights, across)
 
 
 def _privacy(study: Study) -> Iterator[Block]:
