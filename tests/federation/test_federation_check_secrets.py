@@ -54,6 +54,10 @@ def test_an_unknown_sensitive_column_names_the_nearest(study):
         ("m", "'sex' is the same in all records to learn from: there is nothing to hide"),
         (None, "'sex' is missing in all records to learn from: there is nothing to hide"),
         (["m"] * 7 + [None], "'sex' is the same in all records to learn from: there is nothing to hide"),
+        (
+            list("abcdefgh"),
+            "'sex' has another value in every record to learn from: it names records, and nobody can learn to guess it",
+        ),
         ([1.5, np.inf] * 4, "'sex' is read as a label would be: the label has infinite values"),
     ],
 )

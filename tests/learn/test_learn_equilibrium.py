@@ -8,6 +8,7 @@ from torch import nn
 
 import colonnade as co
 from colonnade.defend import make_defense
+from colonnade.errors import ConfigError
 from colonnade.federation.task import OptimizerSettings, WeightSettings
 from colonnade.learn.bottom import Bottom
 from colonnade.learn.weights import MOST_LOOKS, Weights
@@ -139,7 +140,7 @@ def test_the_last_look_is_what_the_last_epoch_ends_with(federation, tmp_path):
     assert looks.iloc[-1, 1:].tolist() == model.history.filter(regex="^weight_").iloc[-1].tolist()
     model.save(tmp_path / "model")
     pd.testing.assert_frame_equal(co.load(tmp_path / "model").looks, looks)
-    assert co.train(federation, weights={"strategy": "uniform"}, **QUICK).looks.empty, "nobody looked"
+    assert co.train(federation, weights="uniform", **QUICK).looks.empty, "nobody looked"
 
 
 @pytest.mark.parametrize(("steps", "every"), [(100_000, 1), (2_560, 10), (2_570, 10), (700, 100)])
@@ -160,6 +161,30 @@ def test_contributions_are_shares_of_what_all_bring(federation, tmp_path):
     assert shares["lab"] > 0.6 and abs(shares["insurer"]) < 0.15
     model.save(tmp_path / "model")
     assert co.load(tmp_path / "model").contributions == shares
+
+
+def test_a_plain_name_is_the_strategy(federation):
+    assert co.Task.model_validate({"weights": "shapley"}).weights == WeightSettings(strategy="shapley")
+    assert set(co.train(federation, weights="uniform", **QUICK).history["weight_lab"]) == {1 / 3}
+    with pytest.raises(ConfigError, match=r"none.*uniform.*shapley"):
+        co.train(federation, weights="shaply", **QUICK)
+
+
+@pytest.mark.parametrize(("floor", "remedy"), [(0.9, 0.333), (0.34, 0.333)])
+def test_a_floor_that_all_can_not_have_is_refused_at_once(federation, floor, remedy, tmp_path):
+    with pytest.raises(ConfigError, match="3 parties can't all weigh") as caught:
+        co.train(federation, weights={"strategy": "shapley", "floor": floor}, run=tmp_path / "run", **QUICK)
+    assert (caught.value.where, caught.value.remedy) == ("task.weights.floor", f"give at most {remedy}")
+    assert not (tmp_path / "run").exists(), "before anything begins"
+
+
+def test_a_floor_counts_who_uploads_alone(federation):
+    table = pd.concat([records.table for records in federation.records.values()], axis=1)
+    table["outcome"] = federation.records["clinic"].label
+    parties = {"clinic": [], "lab": ["glucose", "insulin"], "insurer": ["claims", "visits"]}
+    made = co.Federation.from_frame(table, parties, label=("clinic", "outcome"))
+    model = co.train(made, weights={"strategy": "shapley", "floor": 0.5}, **QUICK)
+    assert model.looks.filter(regex="^weight_").shape[1] == 2
 
 
 def test_nothing_is_divided_before_anything_is_learned():

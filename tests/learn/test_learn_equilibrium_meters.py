@@ -185,6 +185,13 @@ def test_a_loaded_model_is_measured_with_the_records_it_is_given(hiding, trained
     pd.testing.assert_frame_equal(found.drop(columns=changing(found)), expected.drop(columns=changing(found)))
 
 
+@pytest.mark.parametrize("steps", [-1, 2.5, True])
+def test_steps_are_a_number_of_steps(trained, steps):
+    with pytest.raises(ConfigError, match="is not allowed") as caught:
+        best_response_gaps(trained, steps=steps)
+    assert (caught.value.where, caught.value.remedy) == ("steps", "give a whole number of at least 0")
+
+
 def changing(frame):
     """Columns that depend on the heads, which a loaded model has lost, through the one step."""
     return [name for name in frame if name.endswith(("V_after", "gap"))]

@@ -60,6 +60,20 @@ def test_a_record_in_no_part_is_named_too(study):
     assert error.what == "there is no known part for record p2"
 
 
+def test_a_floor_that_not_all_parties_can_have_is_refused(study):
+    study.federation["task"] = {"weights": {"strategy": "shapley", "floor": 0.9}}
+    error = refused(study, ConfigError)
+    assert (error.where, error.remedy) == ("task.weights.floor", "give at most 0.5")
+
+
+def test_a_plain_name_is_the_strategy_of_the_weights(study):
+    study.federation["task"] = {"weights": "shapley"}
+    assert study.place().federation.task.weights.strategy == "shapley"
+    study.federation["task"] = {"weights": "shaply"}
+    with pytest.raises(ConfigError, match="did you mean 'shapley'"):
+        study.place()
+
+
 def test_validation_records_are_chosen_by_id_not_by_their_row(study):
     """A table in another order would move records from validation into training."""
     study.federation["task"] = {"split": {"column": "part"}}

@@ -182,7 +182,7 @@ def test_one_batch_of_all_records_is_a_full_round(labels, weighed):
             "batch_size": 10**6,
             "labels": labels,
             "local_updates": 3,
-            "weights": {"strategy": "uniform" if weighed else "none"},
+            "weights": "uniform" if weighed else "none",
             "optimizer": {"name": "sgd", "learning_rate": 0.1, "momentum": 0.0},
         }
     )

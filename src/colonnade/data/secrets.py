@@ -13,6 +13,8 @@ from colonnade.errors import DataError
 
 UNKNOWN = -1
 """The class of a record whose secret is missing, or is one that no training record has."""
+FEW = 4
+"""So few records may each have a class of their own by chance."""
 
 
 @dataclass(frozen=True)
@@ -64,6 +66,9 @@ def _prepared(column: pd.Series, trained_on: npt.NDArray[np.int64], where: str) 
         numbers[known] = preparation.transform(column[known])
     except DataError as error:
         raise DataError(f"is read as a label would be: {error.what}", where=where, remedy=error.remedy) from None
+    if len(learned) > FEW and preparation.outputs == len(learned):
+        what = "has another value in every record to learn from: it names records, and nobody can learn to guess it"
+        raise DataError(what, where=where, remedy="leave it out of the secrets, or group its values")
     return Secret(str(column.name), numbers, preparation.outputs)
 
 

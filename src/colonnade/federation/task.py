@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
@@ -60,13 +60,13 @@ class SplitSettings(Settings):
 
 
 class WeightSettings(Settings):
-    """How much each party's part of the task counts in what it is told to improve.
+    """How much each party's part of the task counts in what it is told to improve; a plain name is the strategy.
 
     Attributes:
         strategy: `none` sends plain gradients; `uniform` divides them by the number of parties that upload; `shapley`
             weighs each party by what it brings to the task just now. Weights sum to 1.
         every: steps between two looks at what each party brings.
-        floor: no weight falls below this before all are made to sum to 1.
+        floor: no weight falls below this before all are made to sum to 1; at most one part in the number of parties.
         smoothing: share of the old weight that stays at each look.
     """
 
@@ -74,6 +74,12 @@ class WeightSettings(Settings):
     every: int = Field(default=10, ge=1)
     floor: float = Field(default=0.05, ge=0, le=1)
     smoothing: float = Field(default=0.5, ge=0, lt=1)
+
+    @model_validator(mode="before")
+    @classmethod
+    def _named(cls, given: Any) -> Any:
+        """A plain name is the strategy."""
+        return {"strategy": given} if isinstance(given, str) else given
 
 
 class Task(Settings):

@@ -33,6 +33,7 @@ from colonnade.learn.part import ANSWER_BATCH, TopPart
 from colonnade.learn.shared import HeadCopy, Shared
 from colonnade.learn.top import task_loss
 from colonnade.nets.weights import initialised
+from colonnade.strength import number
 
 JUDGED = 4096
 """At most so many records judge a value; where there are secrets, as many others teach the heads."""
@@ -67,6 +68,7 @@ def best_response_gaps(
         training records and, where there are any, on validation records as `validation_...`; c is NaN where nothing is
         hidden.
     """
+    number("steps", steps, at_least=0, whole=True)
     scene = _scene(model, federation, seed)
     costs = {player.party: scene.costs(player) for player in scene.players}
     uploads = {kind: [player.uploads(positions, seed) for player in scene.players] for kind, positions in scene.sets()}

@@ -23,6 +23,7 @@ from colonnade.learn.part import Part
 from colonnade.learn.role import Seat, require_labels, require_secrets
 from colonnade.learn.team import Team
 from colonnade.learn.train import named_defense, take_part
+from colonnade.learn.weights import require_floor
 from colonnade.place import Place
 from colonnade.progress import Progress
 
@@ -192,6 +193,9 @@ def join(
     defense, device, agreement = place.defense, place.device, place.agreement
     require_labels(defense, agreement, place.name)
     require_secrets(defense, records, place.name)
+    # Whether the active party uploads too, nobody else knows yet.
+    uploading = len(agreement.passive) + (place.is_active and records.has_features)
+    require_floor(agreement.task.weights, uploading)
     task = agreement.task.model_dump(mode="json")
     with place.run_folder(resume, task) as run, place.connect("", wait) as channel:
         channel.connect()  # from the first message on, everybody would notice that this party is gone
