@@ -6,9 +6,9 @@ A page asks for a table with a comment, and has it right below:
 
     <!-- numbers: equilibrium-table.json; dataset=adult, best=True; method, strength, target, leak -->
 
-names a file of `docs/results`, which of its rows are wanted, and the keys that become columns, `key as heading` where
-the key is no good heading. A measured number stands with its interval. With `--check` nothing is written, and pages
-that would change are named.
+names a file of `docs/results`, which of its rows are wanted (`method=none|nashcoder` takes either), and the keys that
+become columns, `key as heading` where the key is no good heading. A measured number stands with its interval. With
+`--check` nothing is written, and pages that would change are named.
 """
 
 from __future__ import annotations
@@ -52,9 +52,10 @@ def _number(value: float, measured: bool) -> str:
 
 def _table(asked: str, results: Path) -> str:
     name, where, columns = (part.strip() for part in asked.split(";"))
-    wanted = dict(one.strip().split("=") for one in where.split(",") if one.strip())
+    pairs = (one.strip().split("=") for one in where.split(",") if one.strip())
+    wanted = {key: values.split("|") for key, values in pairs}
     rows = json.loads((results / name).read_text())["rows"]
-    chosen = [row for row in rows if all(str(row.get(key)) == value for key, value in wanted.items())]
+    chosen = [row for row in rows if all(str(row.get(key)) in values for key, values in wanted.items())]
     if not chosen:
         raise SystemExit(f"{name} has no row with {where}")
     keys, heads = ([one.strip().split(" as ")[side] for one in columns.split(",")] for side in (0, -1))

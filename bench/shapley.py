@@ -1,9 +1,9 @@
 """Cost of a Shapley update of the weights, as a share of a round of split training in one process; and its error.
 
-python bench/shapley.py            # eight parties; two sizes of network and batch
+python bench/shapley.py            # eight parties; two sizes of network and batch, and a look at fewer records
 python bench/shapley.py --quick
 python bench/shapley.py --parties 4 --batch 1024
-python bench/shapley.py --looked-at 32        # a look at fewer records of the batch
+python bench/shapley.py --looked-at 16
 python bench/shapley.py --out shapley.json
 """
 
@@ -35,11 +35,19 @@ from colonnade.measure.interval import interval
 
 COLUMNS = 6
 """Columns of each party."""
-SIZES: list[tuple[int, list[int]]] = [(256, [64, 32, 32]), (1024, [256, 128, 128])]
-"""Batch and hidden layers: the default network at its default batch, and one that has more to do."""
+USUAL = active.LOOK_PASSES // 2**measure.EXACT_UP_TO
+SIZES: list[tuple[int, list[int], int]] = [
+    (256, [64, 32, 32], USUAL),
+    (1024, [256, 128, 128], USUAL),
+    (256, [64, 32, 32], USUAL // 4),
+]
+"""The default network at its default batch, one that has more to do, and a quicker look than is taken."""
+NAMES = ("batch", "hidden", "looked_at")
+"""What a size decides: records of a batch, hidden layers, records of the batch that are looked at."""
 GOAL, ERROR_GOAL = 0.05, 0.02
 NOTES = (
-    "seconds: those of the quickest run, on one thread; shares: means over runs, ± the interval of 95 %",
+    "seconds: of the processor, medians of the quickest run, on one thread; shares: means over runs, ± the interval of "
+    "95 %",
     "update_share: what one look at the weights takes, as a part of a round without it; every: rounds between two "
     "looks, unless somebody says otherwise; amortised_share: what looks take of all rounds then",
     f"the goal is {GOAL:g} of a round, and {ERROR_GOAL:g} for the largest difference of sampled and exact values of "
@@ -48,17 +56,20 @@ NOTES = (
 
 
 class Clock:
-    """Notes how long every look at the weights takes, and when the first training step is answered."""
+    """Notes how long every look at the weights takes, and when each training step is answered.
+
+    All parties live in one thread, so the processor's own time is that of a round, whoever else uses the machine.
+    """
 
     def __init__(self) -> None:
-        self.first = 0.0
+        self.answers: list[float] = []
         self.looks: list[float] = []
 
     def begin(self, top, shapes, outputs):
         pass
 
     def watch(self, step, uploads, labels, honest):
-        self.first = self.first or time.perf_counter()
+        self.answers.append(time.process_time())
         return honest
 
     @contextmanager
@@ -66,10 +77,11 @@ class Clock:
         plain = Weights.look
 
         def timed(weights, step, worth):
-            started = time.perf_counter()
-            plain(weights, step, worth)
-            if step:  # the first step comes before the clock of the rounds
-                self.looks.append(time.perf_counter() - started)
+            started = time.process_time()
+            found = plain(weights, step, worth)
+            if step:  # a round goes from answer to answer, so none ends with the first
+                self.looks.append(time.process_time() - started)
+            return found
 
         Weights.look = timed
         try:
@@ -91,9 +103,10 @@ def federation(parties: int, records: int) -> co.Federation:
 def one_run(arguments: argparse.Namespace) -> tuple[float, float]:
     """Return seconds of one round without the look, and of one look."""
     clock = Clock()
+    active.LOOK_PASSES = arguments.looked_at * 2**measure.EXACT_UP_TO
     with clock.watching_looks():
         co.train(
-            federation(arguments.parties, arguments.records),
+            federation(arguments.parties, arguments.batches * arguments.batch),
             progress=False,
             curious=clock,
             epochs=arguments.epochs,
@@ -104,20 +117,24 @@ def one_run(arguments: argparse.Namespace) -> tuple[float, float]:
             weights={"strategy": "shapley", "every": 1},
             checkpoint_every=10**6,
         )
-        ended = time.perf_counter()
-    rounds = len(clock.looks)
-    return (ended - clock.first - sum(clock.looks)) / rounds, float(np.median(clock.looks))
+    # Medians of both: a round in which an epoch ends, or memory is fetched, is no usual one.
+    return float(np.median(np.diff(clock.answers) - clock.looks)), float(np.median(clock.looks))
 
 
-def measured(arguments: argparse.Namespace) -> dict[str, Any]:
-    times = [one_run(arguments) for _ in range(arguments.rounds)]
+def measured(sizes: list[argparse.Namespace]) -> list[dict[str, Any]]:
+    """Return a row for each size; they take turns, so that whatever else the machine does slows all of them."""
+    turns = [[one_run(size) for size in sizes] for _ in range(sizes[0].rounds)]
+    return [row(size, list(times)) for size, times in zip(sizes, zip(*turns, strict=True), strict=True)]
+
+
+def row(arguments: argparse.Namespace, times: list[tuple[float, float]]) -> dict[str, Any]:
     round_seconds, look_seconds = (min(values) for values in zip(*times, strict=True))
     shares = [look / whole for whole, look in times]
     every = WeightSettings().every
     return {
         "parties": arguments.parties,
         "batch": arguments.batch,
-        "looked_at": min(arguments.batch, active.LOOK_PASSES // 2 ** min(arguments.parties, measure.EXACT_UP_TO)),
+        "looked_at": min(arguments.batch, arguments.looked_at * 2 ** max(measure.EXACT_UP_TO - arguments.parties, 0)),
         "hidden": "-".join(map(str, arguments.hidden)),
         "local_updates": arguments.local_updates,
         "runs": len(times),
@@ -174,28 +191,26 @@ def sampling_error(games: int) -> float:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--parties", type=int, default=8)
-    parser.add_argument("--records", type=int, default=8192)
+    parser.add_argument("--batches", type=int, default=32, help="of an epoch")
     parser.add_argument("--epochs", type=int, default=3)
-    parser.add_argument("--batch", type=int, help="with --hidden: one size instead of two")
+    parser.add_argument("--batch", type=int, help="with --hidden and --looked-at: one size instead of three")
     parser.add_argument("--hidden", type=int, nargs="+")
     parser.add_argument("--local-updates", type=int, default=1)
-    parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--quick", action="store_true", help="fewer records, one round")
-    parser.add_argument("--looked-at", type=int, help="records of a batch that eight parties are weighed on")
+    parser.add_argument("--rounds", type=int, default=5, help="runs of each size")
+    parser.add_argument("--quick", action="store_true", help="fewer batches, one run")
+    parser.add_argument("--looked-at", type=int, help="records of a batch on which eight parties are weighed")
     parser.add_argument("--json", action="store_true")
     parser.add_argument("--out", type=Path, help="write the result as JSON here")
     arguments = parser.parse_args()
     torch.set_num_threads(1)
     if arguments.quick:
-        arguments.records, arguments.epochs, arguments.rounds = 4096, 2, 1
+        arguments.batches, arguments.epochs, arguments.rounds = 16, 2, 1
     chosen = SIZES
-    if arguments.quick or arguments.batch or arguments.hidden:
-        chosen = [(arguments.batch or SIZES[0][0], arguments.hidden or SIZES[0][1])]
-    if arguments.looked_at:
-        active.LOOK_PASSES = arguments.looked_at * 2**measure.EXACT_UP_TO
-    rows = []
-    for arguments.batch, arguments.hidden in chosen:
-        rows.append(measured(arguments))
+    batch, hidden, looked_at = SIZES[0]
+    if arguments.quick or arguments.batch or arguments.hidden or arguments.looked_at:
+        chosen = [(arguments.batch or batch, arguments.hidden or hidden, arguments.looked_at or looked_at)]
+    given = {name: value for name, value in vars(arguments).items() if name not in NAMES}
+    rows = measured([argparse.Namespace(**given, **dict(zip(NAMES, size, strict=True))) for size in chosen])
     error = sampling_error(5 if arguments.quick else 40)
     told = result([*rows, {"parties": measure.EXACT_UP_TO, "sampled_error": round(error, 4)}], arguments.quick)
     if arguments.out:

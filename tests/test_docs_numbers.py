@@ -41,6 +41,13 @@ def test_a_table_is_made_of_the_rows_that_are_asked_for(tmp_path):
     )
 
 
+def test_a_table_may_want_one_value_or_another(tmp_path):
+    rows = [{"method": name, "strength": strength} for name in "abc" for strength in (None, 1.0)]
+    (tmp_path / "some.json").write_text(json.dumps({"rows": rows}))
+    page = fill_pages.filled("<!-- numbers: some.json; method=a|c, strength=None; method -->\n\n", tmp_path)
+    assert page.endswith("-->\n\n| method |\n| --- |\n| a |\n| c |\n\n")
+
+
 def test_a_table_without_rows_is_a_mistake(tmp_path):
     (tmp_path / "some.json").write_text(json.dumps({"rows": [{"method": "a"}]}))
     with pytest.raises(SystemExit, match="no row"):

@@ -70,11 +70,10 @@ class NashCoder(Defense):
     upload leaves the party, and neither labels nor other parties' secrets are needed. Whether a secret is safe is for
     fresh attackers to say (`co.audit_attributes`), not for the meter of this head: a bottom can fool one head.
 
-    The published form uploads the representation itself. That hides a secret from networks, not from boosted trees,
-    which read differences however small: on Adult (secret sex, two clients, majority 66.7 %) trees on an undefended
-    upload get 82.8 %, on the published form with alpha 1 82.6 %. So the upload is normalised and noise is added, which
-    drowns small differences: trees get 67.0 % at alpha 0.3 and sigma 1, for 0.2 points of accuracy. Fresh noise
-    averages out for whoever sees a record uploaded many times; no differential privacy is claimed.
+    The published form uploads the representation itself. That fools the party's own head, on Adult a linear attacker
+    too, but neither networks nor boosted trees, which read differences however small (docs/papers/equilibrium.md has
+    the numbers). So the upload is normalised and noise is added, which drowns small differences for all of them. Fresh
+    noise averages out for whoever sees a record uploaded many times; no differential privacy is claimed.
 
     Args:
         alpha: how much a secret counts beside the task; alike for every secret of the party.
