@@ -442,6 +442,9 @@ ROOMS: dict[str, dict[str, Mistake]] = {
         "A defense hides sensitive columns, and none is named": defense("nashcoder", alpha=1.0),
         "Alpha is out of its range": all_of(defense("nashcoder", alpha=-1), sensitive("worst area")),
         "A sensitive column is constant": all_of(defense("nashcoder", alpha=1.0), site(lambda frame: "north")),
+        "A sensitive column has another value in every record": all_of(
+            defense("nashcoder", alpha=1.0), site(lambda frame: [f"room {place}" for place in range(len(frame))])
+        ),
     },
     "Aligning": {
         "The parties spell their ids differently": edit("lab.csv", "^p", "P"),
@@ -475,6 +478,9 @@ ROOMS: dict[str, dict[str, Mistake]] = {
         "The run has another name than folders may have": nothing,
         "The federation requires a defense that a party does not use": edit(
             "federation.yaml", "^  protection: null", "  protection: gaussian"
+        ),
+        "A floor that all parties can't have": edit(
+            "federation.yaml", "^    strategy: none", r"    strategy: shapley\n    floor: 0.9"
         ),
         "A network for pictures is given a table": edit("federation.yaml", "family: mlp ", "family: resnet18 "),
         "The learning rate is far too large": edit(

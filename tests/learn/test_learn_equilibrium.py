@@ -187,6 +187,14 @@ def test_a_floor_counts_who_uploads_alone(federation):
     assert model.looks.filter(regex="^weight_").shape[1] == 2
 
 
+@pytest.mark.parametrize(("parties", "least"), [(2, 0.05), (10, 0.05), (40, 0.0125)])
+def test_however_many_parties_there_are_the_floor_of_itself_fits(parties, least):
+    names = [f"party{number}" for number in range(parties)]
+    held = Weights(WeightSettings(strategy="shapley", every=1, smoothing=0.0), names)
+    held.look(1, lambda present: float("party0" in present))
+    assert min(held.current.values()) == pytest.approx(least / (1 + (parties - 1) * least))
+
+
 def test_nothing_is_divided_before_anything_is_learned():
     held = Weights(WeightSettings(strategy="shapley", every=1), ["a", "b"])
     held.look(0, lambda present: 0.001 * len(present))

@@ -56,7 +56,10 @@ def _view(run: Run) -> Group:
 
     from colonnade.progress import describe_bytes
 
-    metrics = run.metrics().tail(_LAST)
+    metrics = run.metrics()
+    if "epoch" in metrics:  # looks at weights come between epochs, and would push them out of sight
+        metrics = metrics.dropna(subset=["epoch"])
+    metrics = metrics.tail(_LAST)
     sent = f"{run.ledger.messages:,} messages, {describe_bytes(run.ledger.sent_bytes)} sent"
     table = Table(box=None, pad_edge=False)
     for name in metrics.columns:

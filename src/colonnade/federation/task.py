@@ -67,12 +67,13 @@ class WeightSettings(Settings):
             weighs each party by what it brings to the task just now. Weights sum to 1.
         every: steps between two looks at what each party brings.
         floor: no weight falls below this before all are made to sum to 1; at most one part in the number of parties.
+            None is half of that, and never above .05.
         smoothing: share of the old weight that stays at each look.
     """
 
     strategy: Literal["none", "uniform", "shapley"] = "none"
     every: int = Field(default=10, ge=1)
-    floor: float = Field(default=0.05, ge=0, le=1)
+    floor: float | None = Field(default=None, ge=0, le=1)
     smoothing: float = Field(default=0.5, ge=0, lt=1)
 
     @model_validator(mode="before")

@@ -27,8 +27,9 @@ class Look(TypedDict):
 
 def require_floor(settings: WeightSettings, parties: int) -> None:
     """Refuse a floor that all parties that upload can't have at once: their weights sum to 1."""
-    if settings.strategy == "shapley" and settings.floor * parties > 1 + 1e-9:
-        what = f"{parties} parties can't all weigh {settings.floor:g} or more: their weights sum to 1"
+    floor = settings.floor
+    if settings.strategy == "shapley" and floor is not None and floor * parties > 1 + 1e-9:
+        what = f"{parties} parties can't all weigh {floor:g} or more: their weights sum to 1"
         remedy = f"give at most {math.floor(1000 / parties) / 1000:g}"
         raise ConfigError(what, where="task.weights.floor", remedy=remedy)
 
@@ -48,6 +49,7 @@ class Weights:
 
     def __init__(self, settings: WeightSettings, parties: Sequence[str], steps: int = 0) -> None:
         self.settings = settings
+        self._floor = min(0.05, 0.5 / len(parties)) if settings.floor is None else settings.floor
         even = 1.0 if settings.strategy == "none" else 1 / len(parties)
         self.current = dict.fromkeys(parties, even)
         self.looks: list[Look] = []
@@ -68,7 +70,7 @@ class Weights:
         shares = shapley(worth, list(self.current), seed=step)
         if shares.total >= NOTHING_YET:
             kept = self.settings.smoothing
-            found = weights(shares, self.settings.floor)
+            found = weights(shares, self._floor)
             self.current = {party: kept * self.current[party] + (1 - kept) * found[party] for party in self.current}
         if step % self._kept_every:
             return None
