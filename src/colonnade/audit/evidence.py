@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import zlib
 from collections.abc import Callable, Iterable, Mapping
+from itertools import islice
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -126,7 +127,7 @@ def uploads_of(bottom: BottomPart, records: Records, repeats: int | None = None)
     """Return what leaves the party for `records`; with `repeats`, so often, as (records, repeats, ...)."""
     if repeats is None:
         return bottom.upload(records).float().cpu()
-    return torch.stack([bottom.upload(records).float().cpu() for _ in range(repeats)], dim=1)
+    return torch.stack([upload.float().cpu() for upload in islice(bottom.uploads(records), repeats)], dim=1)
 
 
 def draw_noise_from(party: str, bottom: BottomPart, seed: int, stream: int = _NOISE) -> None:

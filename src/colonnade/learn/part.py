@@ -60,11 +60,16 @@ class BottomPart:
 
     def upload(self, records: Records) -> Tensor:
         """Return the uploads for `records`, as they would leave the party."""
-        device = next(self.network.parameters()).device
-        features = self.features(records).to(device)
+        return next(self.uploads(records))
+
+    def uploads(self, records: Records) -> Iterator[Tensor]:
+        """Yield the uploads for `records` as often as they are asked for; columns are prepared once."""
+        features = self.features(records).to(next(self.network.parameters()).device)
         self.network.eval()
-        with torch.no_grad():
-            return torch.cat([self._upload(x) for x in torch.split(features, ANSWER_BATCH)])
+        while True:
+            with torch.no_grad():
+                uploaded = torch.cat([self._upload(x) for x in torch.split(features, ANSWER_BATCH)])
+            yield uploaded
 
     def _upload(self, x: Tensor) -> Tensor:
         x = self.defense.disguise(x)

@@ -274,9 +274,10 @@ def _about(stage: Shown, party: str) -> Row:
 
 def _averaged(bottom: BottomPart, records: Records, times: int) -> Tensor:
     """Return the mean of so many uploads; only their sum is kept, because all of them would fill the memory."""
-    total = bottom.upload(records).float()
+    uploads = bottom.uploads(records)
+    total = next(uploads).float()
     for _ in range(times - 1):
-        total += bottom.upload(records)
+        total += next(uploads)
     return (total / times).cpu()
 
 
