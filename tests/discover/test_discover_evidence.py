@@ -42,6 +42,7 @@ def test_it_never_asks_more_than_all_strong_causes_are_worth(worth, weights, rec
     assert price <= least_worth(worth, weights, records) <= max(price, worth.max())
 
 
-@given(WORTHS, st.floats(1, 100))
+@given(WORTHS.map(lambda worth: worth + 0.06), st.floats(1, 100))
 def test_stronger_causes_never_ask_less(worth, times):
-    assert least_worth(times * worth, 5, 1000) >= least_worth(worth, 5, 1000) or (worth < 0.05).any()
+    """Where all of them count already: a weak one that comes to count may well lower the median."""
+    assert least_worth(times * worth, 5, 1000) >= least_worth(worth, 5, 1000)

@@ -152,6 +152,15 @@ def test_watching_shows_every_party_and_ends(study):
     assert all(f"{party}: finished" in result.stdout.replace("\n", "") for party in ("left", "right", "active"))
 
 
+def test_looks_at_weights_push_no_epoch_out_of_sight(tmp_path):
+    with Run.create("train", {}, tmp_path) as run:
+        run.log(10, epoch=1, loss=0.4321)
+        for step in range(11, 40):
+            run.log(step, weight_lab=0.5)
+    shown = CliRunner().invoke(app, ["watch", str(tmp_path / "train"), "--once"])
+    assert shown.exit_code == 0 and "0.4321" in shown.stdout
+
+
 def test_a_bench_of_a_front_is_drawn(tmp_path):
     rows = [{"method": name, "target": 0.8, "leak": leak} for name, leak in (("none", 0.9), ("nashcoder", 0.6))]
     (tmp_path / "result.json").write_text(json.dumps({"bench": "front", "preset": "smoke", "rows": rows}))

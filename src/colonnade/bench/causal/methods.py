@@ -7,12 +7,15 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from importlib.resources import files
 from pathlib import Path
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from colonnade.bench.causal.peers import Schedule, peer_files, run_peer
 from colonnade.bench.causal.sets import CausalSet
 from colonnade.errors import DataError, RunError
-from colonnade.measure.graph import empty_graph_scores, graph_scores, random_graph_scores
+from colonnade.measure.graph import Mask, empty_graph_scores, graph_scores, random_graph_scores
+
+if TYPE_CHECKING:
+    from colonnade.discover.graph import CausalGraph
 
 Scores = dict[str, Any]
 """Of `measure.graph`, with `seconds` and `bytes` where they mean something."""
@@ -67,25 +70,35 @@ class Colonnade:
     seeded: bool = True
 
     def score(self, data: CausalSet, seed: int) -> Scores:
-        """Discover and score; raw columns are left as they are, which nobody would do but a bench."""
+        """Discover and score."""
+        started = time.perf_counter()
+        graph = self.discover(data, seed)
+        seconds = time.perf_counter() - started
+        scores = {} if data.truth is None else graph_scores(edges_of(graph, data), data.truth, data.party_of)
+        return {**scores, "seconds": seconds, "bytes": graph.cost.get("bytes")}
+
+    def discover(self, data: CausalSet, seed: int) -> CausalGraph:
+        """Return the graph; raw columns are left as they are, which nobody would do but a bench."""
         from colonnade.discover.discover import discover
 
-        started = time.perf_counter()
         settings = {"standardise": data.standardised, **self.settings}
         try:
-            graph = discover(data.federation(), secure=bool(self.secure), seed=seed, progress=False, **settings)
+            return discover(data.federation(), secure=bool(self.secure), seed=seed, progress=False, **settings)
         except DataError as error:  # strengths without bound: one row less, and the table goes on
             raise RunError(f"no graph was found, {error}") from error
-        seconds = time.perf_counter() - started
-        found = graph.adjacency.loc[list(data.frame.columns), list(data.frame.columns)].to_numpy() != 0
-        scores = {} if data.truth is None else graph_scores(found, data.truth, data.party_of)
-        return {**scores, "seconds": seconds, "bytes": graph.cost.get("bytes")}
 
     def files(self) -> list[Path]:
         """Everything that decides a number of ours; who talks to whom, and over what, does not."""
         package = Path(str(files("colonnade")))
         own = [package / "discover" / f"{part}.py" for part in _DECIDING]
         return [*own, package / "federation" / "discovery.py", *sorted((package / "secure").glob("*.py"))]
+
+
+def edges_of(graph: CausalGraph, data: CausalSet) -> Mask:
+    """Return which edges a graph has, in the order of the set's columns."""
+    names = list(data.frame.columns)
+    found: Mask = graph.adjacency.loc[names, names].to_numpy() != 0
+    return found
 
 
 @dataclass(frozen=True)
