@@ -304,6 +304,17 @@ def test_an_unreachable_peer_is_a_problem(study, monkeypatch, error, why):
     assert why in problem.what
 
 
+def test_a_floor_that_all_weights_cannot_have_is_told_before_the_run(study):
+    for name in ("bank", "insurer", "registry"):
+        seen = make_kit(study.authority, name, study.folder / name)
+        study.federation["parties"][name] = {"address": f"{name}:1", "fingerprint": seen}
+    study.federation["task"] = {"weights": {"strategy": "shapley", "floor": 0.3}}
+    problem = only(study.check())
+    assert (problem.field, problem.file.name) == ("task.weights.floor", "federation.yaml")
+    assert "4 parties can't all weigh 0.3" in problem.what
+    assert "at most 0.25" in problem.remedy
+
+
 def test_a_peer_that_is_who_it_should_be(study):
     with study.peer(study.folder / "clinic"):
         assert study.check(network=True) == []

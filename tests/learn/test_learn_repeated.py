@@ -51,3 +51,10 @@ def test_it_moves_the_weights():
     before = copy.deepcopy(learned.state_dict())
     RepeatedStep(learned, loss_of(learned), OptimizerSettings(name="adam"))(batches("cpu")[0], 0.01)
     assert not torch.equal(before["0.weight"], learned.state_dict()["0.weight"])
+
+
+def test_a_step_that_it_does_not_know_is_refused():
+    """It would be one of AdamW otherwise, and nobody would be told."""
+    learned = network("cpu")
+    with pytest.raises(ValueError, match="not of sgd"):
+        RepeatedStep(learned, loss_of(learned), OptimizerSettings(name="sgd"))

@@ -11,6 +11,7 @@ import json
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from functools import cache
+from importlib.resources import files
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -38,11 +39,17 @@ class Job(Protocol):
         ...
 
 
-def file_name(title: str, deciding: Sequence[Any], files: Iterable[Path]) -> str:
+def file_name(title: str, deciding: Sequence[Any], sources: Iterable[Path]) -> str:
     """Return the name under which a result is kept: what people call it, and a digest of all that decides it."""
-    key = [title, *map(str, deciding), *map(digest, files)]
+    key = [title, *map(str, deciding), *map(digest, sources)]
     number = hashlib.sha256(json.dumps(key).encode()).hexdigest()[:16]
     return f"{re.sub('[^a-z0-9]+', '-', title.lower())}-{number}.json"
+
+
+def code(*names: str) -> list[Path]:
+    """Return files of this package, to be digested: each name is a file, or a folder with all Python in it."""
+    package = Path(str(files("colonnade")))
+    return [path for name in names for path in (sorted((package / name).rglob("*.py")) or [package / name])]
 
 
 def finished(

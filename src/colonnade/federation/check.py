@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import TypeVar
 
-from colonnade.errors import DataError, nearest
+from colonnade.errors import ConfigError, DataError, nearest
 from colonnade.federation.files import FederationFile, PartyFile, read_federation, read_party
 from colonnade.federation.knowledge import Knowledge
 from colonnade.federation.problems import Problem, ProblemsError
@@ -31,6 +31,7 @@ def check(
     if federation is not None:
         problems += _check_fingerprints(federation, Path(federation_path))
         problems += _check_coordinator(federation, Path(federation_path))
+        problems += _check_weights(federation, Path(federation_path))
     if party_path is None:
         return problems
     party, more = _read(read_party, Path(party_path))
@@ -74,6 +75,15 @@ def _check_coordinator(federation: FederationFile, path: Path) -> list[Problem]:
         return []
     what = "is not named: a causal graph can be discovered in one process only"
     return [Problem(what, path, "coordinator", "name somebody who holds no data", "note")]
+
+
+def _check_weights(federation: FederationFile, path: Path) -> list[Problem]:
+    try:
+        # Whether the active party uploads too, this file does not say.
+        federation.task.weights.require_room(len(federation.passive))
+    except ConfigError as error:
+        return [Problem(error.what, path, error.where or "", error.remedy or "")]
+    return []
 
 
 def _check_no_data(party: PartyFile, path: Path) -> list[Problem]:

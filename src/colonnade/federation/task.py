@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
+
+from colonnade.errors import ConfigError
 
 Fraction = float
 
@@ -81,6 +84,14 @@ class WeightSettings(Settings):
     def _named(cls, given: Any) -> Any:
         """A plain name is the strategy."""
         return {"strategy": given} if isinstance(given, str) else given
+
+    def require_room(self, parties: int) -> None:
+        """Refuse a floor that all `parties` that upload can't have at once: their weights sum to 1."""
+        if self.strategy != "shapley" or self.floor is None or self.floor * parties <= 1 + 1e-9:
+            return
+        what = f"{parties} parties can't all weigh {self.floor:g} or more: their weights sum to 1"
+        remedy = f"give at most {math.floor(1000 / parties) / 1000:g}"
+        raise ConfigError(what, where="task.weights.floor", remedy=remedy)
 
 
 class Task(Settings):

@@ -23,7 +23,6 @@ from colonnade.learn.part import Part
 from colonnade.learn.role import Seat, require_labels, require_secrets
 from colonnade.learn.team import Team
 from colonnade.learn.train import named_defense, take_part
-from colonnade.learn.weights import require_floor
 from colonnade.place import Place
 from colonnade.progress import Progress
 
@@ -195,7 +194,7 @@ def join(
     require_secrets(defense, records, place.name)
     # Whether the active party uploads too, nobody else knows yet.
     uploading = len(agreement.passive) + (place.is_active and records.has_features)
-    require_floor(agreement.task.weights, uploading)
+    agreement.task.weights.require_room(uploading)
     task = agreement.task.model_dump(mode="json")
     with place.run_folder(resume, task) as run, place.connect("", wait) as channel:
         channel.connect()  # from the first message on, everybody would notice that this party is gone

@@ -26,6 +26,8 @@ class RepeatedStep:
     """
 
     def __init__(self, network: nn.Module, loss: Callable[..., Tensor], settings: OptimizerSettings) -> None:
+        if settings.name == "sgd":
+            raise ValueError("a repeated step is one of adam or adamw, not of sgd")
         self._network, self._loss = network, loss
         parameters = list(network.parameters())
         on_gpu = parameters[0].is_cuda

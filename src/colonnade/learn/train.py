@@ -23,7 +23,6 @@ from colonnade.learn.model import VerticalModel
 from colonnade.learn.part import Part
 from colonnade.learn.passive import Passive
 from colonnade.learn.role import Seat, require_labels, require_secrets
-from colonnade.learn.weights import require_floor
 from colonnade.progress import Progress, make_progress
 from colonnade.run import Run, party_runs
 from colonnade.wire.channel import Channel
@@ -71,7 +70,7 @@ def train(
     for party in agreed.parties:
         require_labels(chosen[party], agreed, party)
         require_secrets(chosen[party], federation.records[party], party)
-    require_floor(agreed.task.weights, sum(federation.records[party].has_features for party in agreed.parties))
+    agreed.task.weights.require_room(sum(federation.records[party].has_features for party in agreed.parties))
     bar = progress if isinstance(progress, Progress) else make_progress("auto" if progress else "silent")
     with ExitStack() as stack:
         folders = {party: stack.enter_context(folder) for party, folder in _run_folders(run, agreed, resume)}

@@ -6,7 +6,6 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import TypedDict
 
-from colonnade.errors import ConfigError
 from colonnade.federation.task import WeightSettings
 from colonnade.measure.shapley import Worth, shapley, weights
 
@@ -23,15 +22,6 @@ class Look(TypedDict):
 
     step: int
     weights: dict[str, float]
-
-
-def require_floor(settings: WeightSettings, parties: int) -> None:
-    """Refuse a floor that all parties that upload can't have at once: their weights sum to 1."""
-    floor = settings.floor
-    if settings.strategy == "shapley" and floor is not None and floor * parties > 1 + 1e-9:
-        what = f"{parties} parties can't all weigh {floor:g} or more: their weights sum to 1"
-        remedy = f"give at most {math.floor(1000 / parties) / 1000:g}"
-        raise ConfigError(what, where="task.weights.floor", remedy=remedy)
 
 
 class Weights:

@@ -6,7 +6,6 @@ import json
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from importlib.resources import files
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -17,7 +16,7 @@ from colonnade.bench.equilibrium.rows import mean
 from colonnade.bench.equilibrium.sets import NOTES, scene
 from colonnade.bench.equilibrium.setting import SEEDS, Size
 from colonnade.bench.equilibrium.table import ADULT
-from colonnade.bench.kept import file_name, finished
+from colonnade.bench.kept import code, file_name, finished
 from colonnade.bench.registry import BENCHES, Row
 from colonnade.bench.workers import ALONE, Workers
 from colonnade.federation.task import Task
@@ -30,8 +29,10 @@ SIZES = {"smoke": Size(512, 240, 4), "default": Size(None, None, 4), "paper": Si
 """
 _RATE = 1e-3
 _SCHEDULES = ("cosine", "constant")
-_ROOMS = ("data", "learn", "nets", "wire")
-_HERE = ("local.py", "play.py", "sets.py")
+_DECIDING = (
+    *("data", "learn", "nets", "wire"),
+    *(f"bench/equilibrium/{name}.py" for name in ("local", "play", "sets")),
+)
 
 
 @dataclass(frozen=True)
@@ -78,10 +79,7 @@ class Trial:
     @property
     def file_name(self) -> str:
         """A name that changes with everything that decides the run."""
-        package = Path(str(files("colonnade")))
-        deciding = [path for room in _ROOMS for path in sorted((package / room).rglob("*.py"))]
-        deciding += map(Path(__file__).with_name, _HERE)
-        return file_name(self.title, [self, SIZES[self.preset]], deciding)
+        return file_name(self.title, [self, SIZES[self.preset]], code(*_DECIDING))
 
     def run(self) -> dict[str, Any]:
         """Train, and return the score, the exchanges, and the bytes of everybody."""

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import time
 from dataclasses import dataclass
-from importlib.resources import files
-from pathlib import Path
 from statistics import median
 from typing import TYPE_CHECKING, Any
 
@@ -14,14 +12,16 @@ from colonnade.bench.equilibrium.methods import NONE, Method
 from colonnade.bench.equilibrium.sets import Case, Scene, scene
 from colonnade.bench.equilibrium.setting import SIZES, task_of
 from colonnade.bench.images.matrix import device_here
-from colonnade.bench.kept import file_name
+from colonnade.bench.kept import code, file_name
 from colonnade.progress import Progress
 
 if TYPE_CHECKING:  # listing benches loads no torch
     from colonnade.learn.model import VerticalModel
 
-_ROOMS = ("attack/attribute", "audit", "defend", "learn", "nets")
-_HERE = ("attackers.py", "play.py", "sets.py", "setting.py")
+_DECIDING = (
+    *("attack/attribute", "audit", "data", "defend", "learn", "nets"),
+    *(f"bench/equilibrium/{name}.py" for name in ("attackers", "play", "sets", "setting")),
+)
 
 
 @dataclass(frozen=True)
@@ -60,10 +60,7 @@ class Play:
     @property
     def file_name(self) -> str:
         """A name that changes with everything that decides the run."""
-        package = Path(str(files("colonnade")))
-        deciding = [path for room in _ROOMS for path in sorted((package / room).rglob("*.py"))]
-        deciding += map(Path(__file__).with_name, _HERE)
-        return file_name(self.title, [self, SIZES[self.preset][self.case.kind]], deciding)
+        return file_name(self.title, [self, SIZES[self.preset][self.case.kind]], code(*_DECIDING))
 
     def run(self) -> dict[str, Any]:
         """Train, attack, and return what was found."""

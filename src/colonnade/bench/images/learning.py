@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from importlib.resources import files
 from pathlib import Path
 from statistics import fmean
 from typing import Any
@@ -14,7 +13,7 @@ from colonnade.bench.images.matrix import device_here
 from colonnade.bench.images.published import ACCURACY, entry
 from colonnade.bench.images.sets import SOURCES, pictures
 from colonnade.bench.images.setting import CUT, PUBLISHED_DEFENSES, SEEDS, SIZES, UNDEFENDED, Choice, task_of
-from colonnade.bench.kept import file_name, finished
+from colonnade.bench.kept import code, file_name, finished
 from colonnade.bench.registry import BENCHES, Row
 from colonnade.bench.workers import ALONE, Workers
 from colonnade.measure.interval import interval
@@ -53,9 +52,7 @@ class Learning:
     @property
     def file_name(self) -> str:
         """A name that changes with everything that decides the run."""
-        package = Path(str(files("colonnade")))
-        deciding = [path for room in ("defend", "learn", "nets") for path in sorted((package / room).rglob("*.py"))]
-        return file_name(self.title, [self, SIZES[self.preset]], deciding)
+        return file_name(self.title, [self, SIZES[self.preset]], code("defend", "learn", "nets"))
 
     def run(self) -> dict[str, Any]:
         """Train, and return scores and curves."""

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
-from importlib.resources import files
 from pathlib import Path
 from statistics import fmean
 from typing import TYPE_CHECKING, Any
@@ -16,7 +15,7 @@ from colonnade.bench.images.proxy import CAUSAL_PROXY_NOTE, proxy_cosines
 from colonnade.bench.images.published import CAUSAL_PROXY, INVERSION_RISK, URVFL, entry
 from colonnade.bench.images.sets import SOURCES, pictures
 from colonnade.bench.images.setting import CUT, SEEDS, SIZES, UNDEFENDED, Choice, attacks_of, task_of
-from colonnade.bench.kept import file_name, finished
+from colonnade.bench.kept import code, file_name, finished
 from colonnade.bench.registry import BENCHES, Row
 from colonnade.bench.workers import ALONE, Workers
 from colonnade.checkpoint import under
@@ -76,9 +75,7 @@ class Victim:
     @property
     def file_name(self) -> str:
         """A name that changes with everything that decides the result."""
-        package = Path(str(files("colonnade")))
-        rooms = ("attack", "audit", "bench/images", "defend", "learn", "measure", "nets")
-        deciding = [path for room in rooms for path in sorted((package / room).rglob("*.py"))]
+        deciding = code("attack", "audit", "bench/images", "defend", "learn", "measure", "nets")
         return file_name(self.title, [self, SIZES[self.preset], _LOOKED_AT[self.preset]], deciding)
 
     def run(self) -> dict[str, float | None]:

@@ -6,9 +6,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from colonnade.bench.images.setting import UNDEFENDED
-from colonnade.bench.kept import file_name
+from colonnade.bench.kept import code, file_name
 from colonnade.bench.keystone.setting import Ground
-from colonnade.bench.keystone.victim import deciding_files, device_of
+from colonnade.bench.keystone.victim import DECIDING, device_of
 from colonnade.bench.step import median_seconds, step_of
 
 _RECORDS = 1024
@@ -37,7 +37,7 @@ class Pace:
     @property
     def file_name(self) -> str:
         """A name that changes with everything that decides the result."""
-        return file_name(self.title, [self, self.ground.size(self.preset).steps], deciding_files())
+        return file_name(self.title, [self, self.ground.size(self.preset).steps], code(*DECIDING))
 
     def run(self) -> float:
         """Return the median time of a step as a ratio to that of an undefended one; both are timed now and here."""

@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from importlib.resources import files
-from pathlib import Path
 from typing import Any
 
 from colonnade.bench.images.matrix import device_here
-from colonnade.bench.kept import file_name
+from colonnade.bench.kept import code, file_name
 from colonnade.bench.keystone.setting import Ground
 
-_ROOMS = ("defend", "learn", "nets")
-_FILES = (
+DECIDING = (
+    *("defend", "learn", "nets"),
     *(f"attack/{name}.py" for name in ("decoder", "matcher", "ridge", "witness")),
     *(f"audit/{name}.py" for name in ("evidence", "score", "stage", "truth")),
     *(f"bench/keystone/{name}.py" for name in ("reading", "victim")),
@@ -44,9 +42,8 @@ class Victim:
     @property
     def file_name(self) -> str:
         """A name that changes with everything that decides the result."""
-        return file_name(
-            self.title, [self, self.ground.size(self.preset), self.ground.learning(self.preset)], deciding_files()
-        )
+        deciding = [self, self.ground.size(self.preset), self.ground.learning(self.preset)]
+        return file_name(self.title, deciding, code(*DECIDING))
 
     def run(self) -> dict[str, Any]:
         """Train, attack, and return a row for each attack and party, and how the task was scored."""
@@ -69,10 +66,3 @@ class Victim:
 def device_of(ground: Ground) -> str:
     """Return where networks live: perceptrons are as quick on a processor, and many run at once there."""
     return device_here() if ground.cut is not None else "cpu"
-
-
-def deciding_files() -> list[Path]:
-    """Return the files whose change makes a kept result another one."""
-    package = Path(str(files("colonnade")))
-    rooms = [path for room in _ROOMS for path in sorted((package / room).rglob("*.py"))]
-    return [*rooms, *(package / name for name in _FILES)]
