@@ -118,7 +118,7 @@ def played(
             progress.advance(done, target=result["target"])
         else:
             progress.advance(done)
-    return found
+    return {play: found[play] for play in work if play in found}  # however they ended
 
 
 def points(found: Results) -> dict[tuple[Case, Method], list[list[Point]]]:
