@@ -51,7 +51,7 @@ NOTES = (
     "update_share: what one look at the weights takes, as a part of a round without it; every: rounds between two "
     "looks, unless somebody says otherwise; amortised_share: what looks take of all rounds then",
     f"the goal is {GOAL:g} of a round, and {ERROR_GOAL:g} for the largest difference of sampled and exact values of "
-    "eight players, as a part of what they achieve together (sampled_error)",
+    "eight players, as a part of what they achieve together (sampled_error); in every other game three do harm",
 )
 
 
@@ -168,12 +168,16 @@ def result(rows: list[dict[str, Any]], quick: bool) -> dict[str, Any]:
 
 
 def sampling_error(games: int) -> float:
-    """Return the largest difference, as a part of the total, of sampled and exact values at eight players."""
+    """Return the largest difference, as a part of the total, of sampled and exact values at eight players.
+
+    In every other game three players do harm.
+    """
     players = [f"party{number}" for number in range(8)]
     worst, exact_up_to = 0.0, measure.EXACT_UP_TO
     for seed in range(games):
         rng = np.random.default_rng(seed)
-        strengths = dict(zip(players, rng.exponential(size=8), strict=True))
+        harm = np.where(np.arange(8) < 5, 1.0, -0.2 if seed % 2 else 1.0)
+        strengths = dict(zip(players, harm * rng.exponential(size=8), strict=True))
 
         def worth(coalition, strengths=strengths):
             return float(np.tanh(sum(strengths[player] for player in coalition) / 3))

@@ -48,21 +48,21 @@ class Shares:
 
 
 def shapley(
-    worth: Worth, players: Sequence[str], *, orders: int = 256, tolerance: float = 0.01, seed: int = 0
+    worth: Worth, players: Sequence[str], *, orders: int = 256, tolerance: float = 0.005, seed: int = 0
 ) -> Shares:
     """Return the Shapley values of the game `worth`: exact for up to eight players, sampled beyond.
 
-    Sampled orders come in pairs, each with its reverse, and turned so that every player comes at every place. An order
-    is not followed further once its coalition achieves all but `tolerance` of the total. Sampling ends when every
-    value's standard error is below `tolerance` of the total, or after `orders` orders; at eight players, values of 200
-    games were then at most 0.018 of the total away from the exact ones. Values of sampled orders, too, sum to the total
-    exactly.
+    Sampled orders come in pairs, each with its reverse, and turned so that every player comes at every place. Each is
+    followed to its end, because whoever comes last may still do harm. Sampling ends when every value's standard error is
+    below `tolerance` of the total, or after `orders` orders. At eight players values of 200 games were then at most .017
+    of the total away from the exact ones, and of 185 games in which three players do harm at most .014; where gains and
+    harms nearly cancel, a part of the total means little. Values of sampled orders, too, sum to the total exactly.
 
     Args:
         worth: what a coalition achieves; asked once for each coalition.
         players: everybody.
         orders: the most orders to sample.
-        tolerance: relative to the total, for the two rules above.
+        tolerance: of a value's standard error, as a part of the total.
         seed: of the sampled orders.
 
     >>> glove = lambda who: float("left" in who and ("right" in who or "spare" in who))
@@ -79,7 +79,7 @@ def shapley(
     slack = tolerance * abs(total)
     sampled: list[dict[str, float]] = []
     for order in _orders(players, orders, seed):
-        pair = [_along(known, way, everybody, slack) for way in (order, order[::-1])]
+        pair = [_along(known, way) for way in (order, order[::-1])]
         sampled.append({player: (pair[0][player] + pair[1][player]) / 2 for player in players})
         # Not before an order has been turned round: a few orders that happen to agree are no proof.
         if len(sampled) % len(players) == 0 and max(_errors(sampled, players).values()) < slack:
@@ -144,14 +144,11 @@ def _orders(players: Sequence[str], most: int, seed: int) -> Iterator[list[str]]
         yield drawn[turn:] + drawn[:turn]
 
 
-def _along(worth: Worth, order: Sequence[str], everybody: float, slack: float) -> Mapping[str, float]:
-    """Return what each player adds when players come in this order; those who come when all is done add the rest."""
-    added = dict.fromkeys(order, 0.0)
+def _along(worth: Worth, order: Sequence[str]) -> Mapping[str, float]:
+    """Return what each player adds when players come in this order."""
+    added = {}
     reached, present = worth(frozenset()), frozenset[str]()
     for player in order:
-        if present and abs(everybody - reached) < slack:
-            added[player] += everybody - reached
-            break
         present |= {player}
         now = worth(present)
         added[player], reached = now - reached, now

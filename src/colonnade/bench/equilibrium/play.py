@@ -19,7 +19,7 @@ if TYPE_CHECKING:  # listing benches loads no torch
     from colonnade.learn.model import VerticalModel
 
 _DECIDING = (
-    *("attack/attribute", "audit", "data", "defend", "learn", "nets"),
+    *("attack/attribute", "audit", "data", "defend", "learn", "measure/shapley.py", "nets"),
     *(f"bench/equilibrium/{name}.py" for name in ("attackers", "play", "sets", "setting")),
 )
 
