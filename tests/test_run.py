@@ -11,6 +11,7 @@ import pytest
 
 from colonnade.errors import RunError
 from colonnade.run import Run, write_atomically
+from colonnade.wire.message import Message
 
 CONFIG = {"name": "demo", "task": {"kind": "binary", "hidden": (64, 32)}, "seed": 3}
 
@@ -151,6 +152,36 @@ def test_resume_makes_a_failed_run_run_again(run):
         assert again.status == "running"
         again.finish({})
     assert Run.open(run.path).status == "finished"
+
+
+@pytest.mark.parametrize("error", [KeyboardInterrupt(), RuntimeError("nobody came")], ids=repr)
+def test_resuming_a_finished_run_keeps_its_result_until_another_replaces_it(run, error):
+    """One party alone resumes, waits and gives up: its scores, history and contributions would be gone."""
+    run.ledger.record("lab", Message("upload", 0, {}, {"a": 1}))
+    run.finish({"test": {"accuracy": 0.9}})
+    before = (run.path / "result.json").read_bytes()
+    with pytest.raises(type(error)), Run.resume(run.path) as again:
+        assert (again.status, Run.open(run.path).status) == ("running", "running")
+        again.ledger.record("lab", Message("upload", 1, {}, {"a": 2}))
+        raise error
+    assert (run.path / "result.json").read_bytes() == before
+    assert Run.open(run.path).status == "finished"
+    Run.open(run.path).verify_ledger()
+    with Run.resume(run.path) as again:
+        again.finish({"test": {"accuracy": 0.8}})
+    assert Run.open(run.path).result == {"test": {"accuracy": 0.8}}
+
+
+def test_lines_missing_from_a_resumed_ledger_are_still_noticed(run):
+    for step in range(3):
+        run.ledger.record("lab", Message("upload", step, {}, {"a": 1}))
+    run.finish({})
+    lines = run.ledger.path.read_bytes().splitlines(keepends=True)
+    run.ledger.path.write_bytes(b"".join(lines[:2]))
+    with Run.resume(run.path) as again:
+        again.ledger.record("lab", Message("upload", 2, {}, {"a": 2}))
+    with pytest.raises(RunError, match="nor go on after it"):
+        Run.open(run.path).verify_ledger()
 
 
 def test_two_processes_cannot_write_one_run(run):

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO, Literal, Self, cast
 import yaml
 
 from colonnade.errors import ConfigError, RunError, nearest
-from colonnade.ledger import Ledger
+from colonnade.ledger import GENESIS, Ledger
 from colonnade.line_file import LineFile, json_line, plain
 
 if TYPE_CHECKING:
@@ -96,10 +96,14 @@ class Run:
 
     @classmethod
     def resume(cls, path: Path | str) -> Run:
-        """Open an existing run to continue it; an error if another process is still writing it."""
+        """Open an existing run to continue it; an error if another process is still writing it.
+
+        A finished run keeps its result until another one replaces it: the others may never come.
+        """
         run = cls.open(path)
         run._own()
-        (run.path / _RESULT).unlink(missing_ok=True)
+        if (run.path / _RESULT).exists() and run._ending()["status"] != "finished":
+            (run.path / _RESULT).unlink()
         return run
 
     @property
@@ -122,16 +126,14 @@ class Run:
     @property
     def status(self) -> Status:
         """`running` while a process writes it, then what `result.json` says, else `interrupted`."""
-        if (self.path / _RESULT).exists():
-            status = self._ending()["status"]
-            if status not in ("finished", "failed", "interrupted"):
-                raise _damaged(self.path / _RESULT)
-            return cast(Status, status)
-        return "running" if self._lock is not None or self._is_written_elsewhere() else "interrupted"
+        status = self._ending()["status"] if (self.path / _RESULT).exists() else "interrupted"
+        if status not in ("finished", "failed", "interrupted"):
+            raise _damaged(self.path / _RESULT)
+        return "running" if self._lock is not None or self._is_written_elsewhere() else cast(Status, status)
 
     @property
     def result(self) -> dict[str, Any] | None:
-        """What `finish` was given, None for a run that has not finished."""
+        """What `finish` was given, None for a run that has not finished; when resumed, that of the time before."""
         return self._ending()["result"] if (self.path / _RESULT).exists() else None
 
     @property
@@ -171,13 +173,13 @@ class Run:
         self._end("failed", None, reason)
 
     def verify_ledger(self) -> None:
-        """Check the ledger's chain and, once the run has ended, that no line is missing at its end."""
+        """Check the ledger's chain and, once the run has ended, that no line of it is missing at its end."""
         self.ledger.verify()
-        if (self.path / _RESULT).exists() and self._ending()["ledger"] != self.ledger.head:
+        if (self.path / _RESULT).exists() and not self._has_line(self._ending()["ledger"]):
             raise RunError(
-                "does not end with the line that the result names",
+                "does not end with the line that the result names, nor go on after it",
                 where=str(self.ledger.path),
-                remedy="lines were removed or added after the run ended; restore the file from a backup",
+                remedy="lines were removed after the run ended; restore the file from a backup",
             )
 
     def close(self) -> None:
@@ -221,6 +223,11 @@ class Run:
             except BlockingIOError:
                 return True
         return False
+
+    def _has_line(self, head: str) -> bool:
+        """Whether the ledger has come by `head`; a finished run that was resumed may have sent more since."""
+        sealed = f'"hash":"{head}"}}'.encode()
+        return head in (self.ledger.head, GENESIS) or any(line.endswith(sealed) for line in LineFile(self.ledger.path))
 
     def _end(self, status: Status, result: dict[str, Any] | None, reason: str | None) -> None:
         self._own()

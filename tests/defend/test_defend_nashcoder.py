@@ -352,6 +352,14 @@ def test_a_checkpoint_before_the_first_update_has_no_heads_yet(tmp_path):
     assert torch.equal(one_step(undisturbed)[0], one_step(resumed)[0])
 
 
+def test_a_state_of_other_secrets_is_refused():
+    """The added secret would have no head, so nothing would hide it."""
+    made = at_work(NashCoder(), [sex()])
+    one_step(made)
+    with pytest.raises(ValueError, match="another number of secrets"):
+        at_work(NashCoder(), [sex(), colour()]).load_state_dict(made.state_dict())
+
+
 def test_a_loaded_model_predicts_without_its_secrets():
     """The secret's column need not be there when records are predicted, nor when the model is saved again."""
     made = at_work(NashCoder(), [sex()])

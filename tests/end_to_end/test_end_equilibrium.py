@@ -5,6 +5,9 @@ can be compared.
 """
 
 import json
+import os
+import signal
+import time
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -142,6 +145,51 @@ def test_a_killed_passive_party_resumes_with_its_heads_and_the_same_weights(tmp_
     disturbed.live("--resume")
     assert disturbed.weights() == undisturbed.weights()
     assert disturbed.result("lab")["history"] == undisturbed.result("lab")["history"], "what its heads lost"
+
+
+@pytest.mark.slow
+def test_a_finished_run_keeps_its_result_whoever_resumes_it(tmp_path):
+    """Services always start with --resume: one that starts alone would lose what the run has found."""
+    town = SecretTown(tmp_path, "server")
+    town.live()
+    weights, results = town.weights(), {party: town.result(party) for party in town.parties}
+    town.start("lab", "--resume")
+    await_status(town, "lab", "running")
+    os.kill(town.processes["lab"].pid, signal.SIGINT)
+    town.processes["lab"].join(30)
+    assert town.processes["lab"].exitcode, "it gave up"
+    assert (Run.open(town.run_folder("lab")).status, town.result("lab")) == ("finished", results["lab"])
+    town.start_all("--resume")
+    assert town.kill_after("lab", 3)
+    town.wait(60)
+    for party in town.parties:
+        assert Run.open(town.run_folder(party)).status == "finished" and town.result(party) == results[party]
+        Run.open(town.run_folder(party)).verify_ledger()
+    town.live("--resume")
+    assert town.weights() == weights
+    for party in town.parties:
+        assert town.result(party) | {"last_attempt": None} == results[party] | {"last_attempt": None}
+        Run.open(town.run_folder(party)).verify_ledger()
+
+
+@pytest.mark.slow
+def test_another_strength_at_a_resume_is_told_to_its_party_alone(tmp_path):
+    """The others would read the name of a secret, or the run would go on less hidden than its party believes."""
+    town = SecretTown(tmp_path, "server")
+    town.live()
+    defense = {"name": "nashcoder", "alpha": 0.9, "head_steps": 1}
+    town.write_yaml("lab.yaml", {**town.file("lab"), "sensitive": ["sex"], "defense": defense})
+    town.start("lab", "--resume")
+    assert town.wait(30)["lab"] == 3
+    assert "lab.yaml: defense.alpha: the run began with alpha 0.3, not 0.9" in " ".join(town.log("lab").split())
+    assert Run.open(town.run_folder("lab")).status == "finished"
+
+
+def await_status(town: SecretTown, party: str, status: str) -> None:
+    end = time.monotonic() + 30
+    while Run.open(town.run_folder(party)).status != status:
+        assert time.monotonic() < end and town.processes[party].is_alive(), town.log(party)
+        time.sleep(0.05)
 
 
 @pytest.mark.parametrize("labels", LABELS)

@@ -5,10 +5,13 @@ import pandas as pd
 import pytest
 import yaml
 
+from colonnade.checkpoint import write_arrays
 from colonnade.data.split import VALIDATION, split_from_column
 from colonnade.errors import ConfigError, DataError
+from colonnade.learn.choices import choices_of
 from colonnade.learn.join import TrainingPlace, join
 from colonnade.progress import Progress
+from colonnade.run import Run
 
 
 class Study:
@@ -100,6 +103,23 @@ def test_the_graph_of_a_defense_is_looked_for_beside_the_party_file(study, tmp_p
 def test_causes_that_are_listed_are_no_file(study):
     study.own["defense"] = {"name": "causshield", "graph": ["age"]}
     assert study.place().defense.graph == ["age"]
+
+
+def test_another_strength_at_a_resume_names_file_and_field_before_anything_is_opened(study):
+    """The run would go on half as strong, and the saved part would tell the new strength for the whole of it."""
+    study.own["defense"] = {"name": "gaussian", "sigma": 0.5}
+    place = study.place()
+    with Run.create("study", {}, study.folder / "runs") as run:
+        noted = {"choices": choices_of(place.defense, place.records()[0], "clinic")}
+        write_arrays(run.checkpoints / "step-000000005.safetensors", {}, noted)
+        run.fail("power cut")
+    study.own["defense"]["sigma"] = 0.1
+    with pytest.raises(ConfigError) as caught:
+        join(study.place(), Progress(), resume=True)
+    assert caught.value.where == f"{study.folder}/clinic.yaml: defense.sigma"
+    assert caught.value.what == "the run began with sigma 0.5, not 0.1" and caught.value.remedy
+    assert Run.open(run.path).reason == "power cut", "the folder stays as it is"
+    assert list(run.checkpoints.iterdir())
 
 
 def test_columns_of_pictures_are_refused(study):

@@ -187,6 +187,8 @@ class NashCoder(Defense):
 
     def load_state_dict(self, state: Mapping[str, Tensor]) -> None:
         """Restore what `state_dict` returned; a model that only predicts has no secrets and needs no heads."""
+        if self._secrets and state["meter"].shape[1] != len(self._secrets):
+            raise ValueError("the state is about another number of secrets")  # one without a head would not be hidden
         super().load_state_dict(state)
         self._updates, stream = int(state["updates"]), self.generator.get_state()
         self._heads = []

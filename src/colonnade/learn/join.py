@@ -19,6 +19,7 @@ from colonnade.defend import DEFENSES, Defense, Layered
 from colonnade.errors import ConfigError, DataError, nearest
 from colonnade.federation.files import PartyFile
 from colonnade.learn.agreement import Agreement
+from colonnade.learn.choices import require_choices
 from colonnade.learn.part import Part
 from colonnade.learn.role import Seat, require_labels, require_secrets
 from colonnade.learn.team import Team
@@ -192,6 +193,8 @@ def join(
     defense, device, agreement = place.defense, place.device, place.agreement
     require_labels(defense, agreement, place.name)
     require_secrets(defense, records, place.name)
+    if resume:
+        require_choices(place.party.runs / place.run_name, defense, records, str(place.party_path))
     # Whether the active party uploads too, nobody else knows yet.
     uploading = len(agreement.passive) + (place.is_active and records.has_features)
     agreement.task.weights.require_room(uploading)

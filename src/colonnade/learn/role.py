@@ -26,6 +26,7 @@ from colonnade.learn.agreement import SIMULATION_SECRET, Agreement
 from colonnade.learn.augment import Shifts
 from colonnade.learn.bottom import Bottom
 from colonnade.learn.checkpoint import Checkpoints, named, under
+from colonnade.learn.choices import choices_of
 from colonnade.learn.optimize import learning_rate
 from colonnade.learn.part import BottomPart, Part, naming
 from colonnade.learn.spread import Spread
@@ -113,6 +114,7 @@ class Role(ABC):
         self.timetable: Timetable
         self.bottom: Bottom | None = None
         self._part: BottomPart | None = None
+        self._choices = choices_of(seat.defense, seat.records, seat.party) if seat.run else {}
 
     def run(self) -> Part:
         """Live through the run and return what this party has learned."""
@@ -236,7 +238,15 @@ class Role(ABC):
                     where=str(self.seat.checkpoint_folder),
                     remedy="resume with the files the run was started with",
                 )
-            self.load_state(state)
+            try:
+                self.load_state(state)
+            except (RuntimeError, KeyError, ValueError) as error:
+                # What an older version did not note shows here. The others are told: no names of columns.
+                raise RunError(
+                    "does not fit this party's columns, secrets or defense",
+                    where=str(self.seat.checkpoint_folder),
+                    remedy="resume with the files the run was started with",
+                ) from error
             self.load_progress(meta)
         self.checkpoints.forget(after=step)
 
@@ -262,4 +272,4 @@ class Role(ABC):
         if self.seat.run:
             self.seat.run.ledger.flush()
         agreed = {"agreement": self.agreement.digest(), "alignment": self.seat.alignment.digest}
-        self.checkpoints.save(step, self.state(), {**self.progress_meta(), **agreed})
+        self.checkpoints.save(step, self.state(), {**self.progress_meta(), **agreed, "choices": self._choices})

@@ -19,6 +19,7 @@ from colonnade.federation.federation import Federation
 from colonnade.federation.task import Task
 from colonnade.learn.active import Active, Curious
 from colonnade.learn.agreement import Agreement
+from colonnade.learn.choices import require_choices
 from colonnade.learn.model import VerticalModel
 from colonnade.learn.part import Part
 from colonnade.learn.passive import Passive
@@ -70,6 +71,8 @@ def train(
     for party in agreed.parties:
         require_labels(chosen[party], agreed, party)
         require_secrets(chosen[party], federation.records[party], party)
+        if resume and run is not None:
+            require_choices(Path(run) / party, chosen[party], federation.records[party], party)
     agreed.task.weights.require_room(sum(federation.records[party].has_features for party in agreed.parties))
     bar = progress if isinstance(progress, Progress) else make_progress("auto" if progress else "silent")
     with ExitStack() as stack:
@@ -106,7 +109,9 @@ def take_part(
         part = Passive(channel, agreement, seat).run()
     if seat.run:
         part.save(seat.run.path / "model")
-        seat.run.finish({**part.result, "sent_bytes": channel.sent_bytes, "received_bytes": channel.received_bytes})
+        # The ending itself counts what all attempts of a resumed run have sent.
+        traffic = {"sent_bytes": channel.sent_bytes, "received_bytes": channel.received_bytes}
+        seat.run.finish({**part.result, "last_attempt": traffic})
     return part
 
 
