@@ -16,6 +16,7 @@ from colonnade.audit.held_out import divide, held_out_of
 from colonnade.errors import ConfigError, DataError, RunError
 from colonnade.learn.model import VerticalModel
 from colonnade.measure.classify import accuracy
+from colonnade.progress import Progress
 
 RECORDS = 700
 QUICK = {"attackers": "linear", "seeds": 1, "progress": False}
@@ -208,11 +209,96 @@ def test_secrets_of_one_name_are_one_only_if_they_are_the_same():
     assert list(everybodys({"lab": one, "bank": other})) == ["sex of lab", "sex of bank"]
 
 
+def rare_secrets():
+    """One column that half of the lab's records have, one that hardly any has, one that hardly ever differs."""
+    frame = secret_table()
+    place = np.arange(RECORDS)
+    rare = pd.Series(np.where(place % 40 == 0, place % 80 // 40, None), frame.index)
+    constant = pd.Series(["no"] * RECORDS, frame.index)
+    return frame[["sex"]].assign(rare=rare, constant=constant)
+
+
+class Heard(Progress):
+    """Remembers what was said."""
+
+    def __init__(self):
+        self.said = []
+
+    def message(self, text):
+        self.said.append(text)
+
+
+def test_one_rare_secret_does_not_cost_the_audit_of_the_others(model, tmp_path):
+    heard = Heard()
+    found = co.audit_attributes(model, secrets={"lab": rare_secrets()}, **{**QUICK, "seeds": 3, "progress": heard})
+    frame = found.to_frame()
+    assert set(frame["secret"]) == {"sex"} and set(frame["client"]) == {"lab", "all"} and set(frame["seeds"]) == {3}
+    rare, constant = found.notes
+    assert rare.startswith("left out: lab: secret 'rare': it is known of")
+    assert constant.startswith("left out: lab: secret 'constant': is the same in all")
+    assert heard.said == [rare, constant], "each once, and not with every seed"
+    assert AttributeResult.load(found.save(tmp_path)).notes == found.notes
+    assert rare in repr(found)
+
+
+def test_a_secret_that_one_draw_finds_constant_is_audited_with_the_other_seeds(model):
+    """What one seed draws is chance: it is no reason to tell people that there is nothing to hide."""
+    ids = held_out_of(model, None, None).records["lab"].ids
+    drawn = divide(held_out_of(model, None, None), 0.5, 10_000, 0)[0].records["lab"].ids
+    seldom = pd.DataFrame({"sex": secret_table()["sex"], "seldom": "no"}).loc[ids]
+    seldom.loc[~seldom.index.isin(drawn), "seldom"] = "yes"
+    found = co.audit_attributes(model, secrets={"lab": seldom}, attackers="linear", seeds=[0, 1, 2], progress=False)
+    frame = found.to_frame()
+    assert row(frame, client="lab", secret="sex")["seeds"] == 3
+    assert row(frame, client="lab", secret="seldom")["seeds"] == 2
+    (note,) = found.notes
+    assert "with seed 0: lab: secret 'seldom': is the same in all" in note and "hold out more records" in note
+    with pytest.raises(DataError, match=r"hold out more records \(split.test"):
+        co.audit_attributes(model, secrets={"lab": seldom[["seldom"]]}, **QUICK)
+
+
+def test_where_no_secret_is_left_one_error_tells_all_reasons(model):
+    hopeless = rare_secrets()[["rare", "constant"]]
+    with pytest.raises(DataError, match=r"'rare': it is known of.*'constant': is the same.*hold out more records"):
+        co.audit_attributes(model, secrets={"lab": hopeless}, **QUICK)
+
+
+def test_secrets_can_be_given_as_a_series_or_by_their_names(model):
+    sexes = secret_table()[["sex"]]
+    whole = co.audit_attributes(model, secrets={"lab": sexes}, **QUICK).to_frame()
+    for given in (sexes["sex"], ["sex"], "sex"):
+        found = co.audit_attributes(model, secrets={"lab": given}, **QUICK).to_frame()
+        pd.testing.assert_frame_equal(found, whole)
+    feature = co.audit_attributes(model, secrets={"lab": ["city"]}, **QUICK).to_frame()
+    assert set(feature["secret"]) == {"city"}, "a column may be a feature and still be no business of the others"
+
+
+def test_with_shared_labels_the_active_partys_uploads_are_audited_too():
+    """All parties are shown them: its secret would be told without anybody having tried."""
+    frame = secret_table().assign(old=lambda one: np.where(one["age"] > 50, "old", "young"))
+    made = co.Federation.from_frame(frame, PARTIES, label=("clinic", "outcome"), secrets={"clinic": ["old"]})
+    shared, server = (co.train(made, progress=False, labels=who, **SETTINGS) for who in ("shared", "server"))
+    found = co.audit_attributes(shared, **QUICK).to_frame()
+    assert set(found["client"]) == {"clinic", "all"}
+    assert row(found, client="clinic")["leak"] > row(found, client="clinic")["majority"] + 0.2
+    assert set(held_out_of(shared, None, None).records) == set(PARTIES)
+    with pytest.raises(ConfigError, match=r"no audited party has a secret \(name sensitive columns of a passive party"):
+        co.audit_attributes(server, **QUICK)
+    alone = VerticalModel(shared.agreement, {"clinic": shared.parts["clinic"]})
+    own = {"clinic": held_out_of(shared, None, None).records["clinic"]}
+    assert set(co.audit_attributes(alone, records=own, **QUICK).to_frame()["client"]) == {"clinic"}
+    with pytest.raises(ConfigError, match="'lab' is not audited: its part of the model is not here"):
+        co.audit_attributes(alone, records=own, secrets={"lab": frame[["sex"]]}, **QUICK)
+
+
 def test_what_can_not_be_audited_is_told(model):
     sexes = secret_table()[["sex"]]
     for wrong, error, said in (
         ({"secrets": {"clinic": sexes}}, ConfigError, "'clinic' is not audited"),
-        ({"secrets": {"lap": sexes}}, ConfigError, "did you mean 'lab'"),
+        ({"secrets": {"lap": sexes}}, ConfigError, "there is no party 'lap'.*did you mean 'lab'"),
+        ({"secrets": {"lab": ["sax"]}}, ConfigError, "no column 'sax'.*one row per record; did you mean 'sex'"),
+        ({"secrets": {"lab": {"sex": 1}}}, ConfigError, "dict is no frame .give a frame with these columns"),
+        ({"secrets": sexes}, ConfigError, "DataFrame does not say whose"),
         ({"secrets": {}}, ConfigError, "no audited party has a secret"),
         ({"secrets": {"lab": sexes.assign(sex="male")}}, DataError, "secret 'sex': is the same in all"),
         ({"secrets": {"lab": sexes.reset_index(drop=True)}}, DataError, "lab: secrets: no record can be found"),

@@ -64,6 +64,63 @@ def test_the_flow_tells_what_the_ledgers_say(study):
     assert set(sent["kind"]) <= set(MEANING), "a message without a word on what it holds"
 
 
+@pytest.fixture(scope="module")
+def hiding(tmp_path_factory):
+    """A run of three parties, one of which hides two secrets; one of them has a name like a loss."""
+    folder = tmp_path_factory.mktemp("hiding")
+    random = np.random.default_rng(0)
+    table = pd.DataFrame(random.normal(size=(200, 3)), columns=["age", "glucose", "claims"])
+    table["outcome"] = np.where(table.sum(axis=1) > 0, "ill", "well")
+    table["sex"] = np.where(table["glucose"] > 0, "f", "m")
+    table["weight loss"] = np.where(table["glucose"] > 0.5, "much", "little")
+    parties = {"clinic": ["age"], "lab": ["glucose"], "insurer": ["claims"]}
+    secrets = {"lab": ["sex", "weight loss"]}
+    federation = co.Federation.from_frame(table, parties, label=("clinic", "outcome"), secrets=secrets)
+    settings = {"epochs": 2, "batch_size": 32, "progress": False}
+    co.train(federation, {"lab": {"name": "nashcoder"}}, run=folder / "train", **settings)
+    return folder / "train"
+
+
+def test_a_party_that_hides_secrets_sees_its_heads_and_no_empty_chart(hiding):
+    charts = blocks(hiding / "lab", "chart")
+    assert all(chart.data for chart in charts) and not any(chart.title.startswith("Loss") for chart in charts)
+    (heads,) = (chart for chart in charts if chart.title.startswith("Heads that guess lab's secrets"))
+    history = Run.open(hiding / "lab").result["history"]
+    names = {"head_loss_sex", "cost_sex", "head_loss_weight loss", "cost_weight loss"}
+    assert {trace["name"]: trace["y"] for trace in heads.data} == {
+        name: [epoch[name] for epoch in history] for name in names
+    }
+    told = " ".join(line for block in blocks(hiding / "lab", "sentences") for line in block.lines)
+    assert "the higher, the less that head knows" in told
+
+
+def test_the_report_of_all_parties_shows_the_heads_beside_the_losses(hiding):
+    charts = {chart.title: {trace["name"] for trace in chart.data} for chart in blocks(hiding, "chart")}
+    assert charts["Loss of train"] == {"train_loss", "validation_loss"}
+    assert "Heads that guess lab's secrets in train" in charts
+
+
+def test_a_party_that_measures_nothing_has_no_chart_of_losses(hiding):
+    titles = [chart.title for chart in blocks(hiding / "insurer", "chart")]
+    assert not any(title.startswith(("Loss", "Heads")) for title in titles)
+
+
+def test_one_partys_report_says_how_many_took_part(hiding):
+    """The others' folders are elsewhere, but they were there."""
+    (alone, *_), _ = sentences(gather(hiding / "lab"))
+    assert "a training of 3 parties has finished at lab;" in alone and alone.endswith("were sent from there.")
+    (whole, *_), _ = sentences(gather(hiding))
+    assert "a training of 3 parties has finished;" in whole and whole.endswith("were sent.")
+
+
+def test_every_kind_of_message_is_explained():
+    """An arrow without a word on what it holds is what people look for in a report, and do not find."""
+    from colonnade.discover.agreement import COORDINATOR_KINDS, PARTY_KINDS
+    from colonnade.learn.agreement import ACTIVE_KINDS, PASSIVE_KINDS
+
+    assert set(MEANING) == ACTIVE_KINDS | PASSIVE_KINDS | COORDINATOR_KINDS | PARTY_KINDS
+
+
 def test_the_verdict_says_what_was_not_tried(tmp_path):
     with Run.create("lab", {"task": {"kind": "binary"}}, tmp_path / "train") as run:
         run.finish({"test": {"accuracy": 0.5}})

@@ -74,10 +74,11 @@ class AttributeResult:
 
     @property
     def notes(self) -> list[str]:
-        """What a reader of the numbers should know."""
+        """What a reader of the numbers should know: which secrets were left out, whether seeds are few."""
+        told = [f"left out: {one}" for one in self.settings.get("left_out", [])]
         if len(self.per_seed) and self.per_seed["seed"].nunique() < FEWEST_SEEDS:
-            return [f"fewer than {FEWEST_SEEDS} seeds: chance may have made these numbers"]
-        return []
+            told.append(f"fewer than {FEWEST_SEEDS} seeds: chance may have made these numbers")
+        return told
 
     def save(self, folder: Path | str) -> Path:
         """Write `attributes.parquet` (means), `attribute_seeds.parquet` and `attributes.json`."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 import numpy.typing as npt
@@ -12,15 +12,16 @@ import pandas as pd
 import torch
 from torch import Tensor
 
-from colonnade.attack.attribute import ATTRIBUTE_ATTACKERS, FEWEST_PAIRS, AttributeAttacker
+from colonnade.attack.attribute import ATTRIBUTE_ATTACKERS, AttributeAttacker
 from colonnade.audit.attacks import bottom_of
+from colonnade.audit.attribute_secrets import usable_secrets
 from colonnade.audit.evidence import draw_noise_from, prepared, uploads_of
 from colonnade.audit.held_out import HeldOut
 from colonnade.audit.rows import EVERYBODY
-from colonnade.data.secrets import Secret, prepare_secrets
+from colonnade.data.secrets import Secret
 from colonnade.errors import DataError
 from colonnade.learn.model import VerticalModel
-from colonnade.measure.attribute import Leak, Score, is_known, leak_of, majority_score, secret_score
+from colonnade.measure.attribute import Leak, Score, leak_of, majority_score, secret_score
 
 Secrets = Mapping[str, pd.DataFrame]
 """Each party's sensitive columns, indexed by the records' ids."""
@@ -51,6 +52,8 @@ class View:
         uploads: what left the client.
         raw: its prepared columns, which did not.
         secrets: one value for each auxiliary record, then for each target.
+        refused: what is wrong with secrets that nobody could learn to guess from these auxiliary records; those of all
+            together are refused at the party that has them.
     """
 
     client: str
@@ -58,11 +61,11 @@ class View:
     uploads: Seen
     raw: Seen
     secrets: Sequence[Secret]
+    refused: Mapping[str, DataError] = field(default_factory=dict)
 
     def leaks(self, secret: Secret, attackers: Sequence[str], fresh: Fresh) -> Iterator[Leak]:
         """Yield what each attacker that can read uploads or raw columns finds out about one secret."""
         known, wanted = np.split(secret.values, [len(self.uploads.auxiliary)])
-        _check_known(known, wanted, where=f"{self.client}: secret '{secret.name}'")
         majority = majority_score(known, wanted)
         for name in attackers:
             if self.uploads.readable_by(name) or self.raw.readable_by(name):
@@ -81,7 +84,7 @@ def views(model: VerticalModel, parts: tuple[HeldOut, HeldOut], hidden: Secrets,
     """
     first, others = (next(iter(part.records.values())).ids for part in parts)
     ordered = {party: _ordered(frame, first.append(others)) for party, frame in hidden.items()}
-    known = np.arange(len(first))
+    known = len(first)
     uploads, raw, methods = {}, {}, {}
     for party in parts[0].records:
         bottom = bottom_of(model, party)
@@ -90,10 +93,10 @@ def views(model: VerticalModel, parts: tuple[HeldOut, HeldOut], hidden: Secrets,
         raw[party] = Seen(*(prepared(bottom, part.records[party]) for part in parts))
         methods[party] = bottom.defense.name
     for party, frame in ordered.items():
-        yield View(party, methods[party], uploads[party], raw[party], prepare_secrets(frame, known, party))
+        yield View(party, methods[party], uploads[party], raw[party], *usable_secrets(frame, known, party))
     if len(uploads) > 1:
         method = "mixed" if len(set(methods.values())) > 1 else next(iter(methods.values()))
-        everything = prepare_secrets(everybodys(ordered), known, EVERYBODY)
+        everything, _ = usable_secrets(everybodys(ordered), known, EVERYBODY)
         yield View(EVERYBODY, method, _joined(uploads), _joined(raw), everything)
 
 
@@ -130,14 +133,6 @@ def _score(
     if not seen.readable_by(name):
         return Score(math.nan, math.nan)
     return secret_score(fresh(name).fit(seen.auxiliary, known).predict(seen.targets), wanted)
-
-
-def _check_known(known: npt.NDArray[np.generic], wanted: npt.NDArray[np.generic], where: str) -> None:
-    learned, asked = int(is_known(known).sum()), int(is_known(wanted).sum())
-    if learned < FEWEST_PAIRS or not asked:
-        remedy = f"give at least {FEWEST_PAIRS} auxiliary records with it, and a target"
-        what = f"it is known of {learned} auxiliary records and of {asked} targets"
-        raise DataError(what, where=where, remedy=remedy)
 
 
 def _ordered(frame: pd.DataFrame, ids: pd.Index) -> pd.DataFrame:

@@ -1,4 +1,4 @@
-"""The audit of one trained model: every attack on every passive party, scored beside trivial guesses."""
+"""The audit of one trained model: every attack on every party that uploads, scored beside trivial guesses."""
 
 from __future__ import annotations
 
@@ -28,11 +28,12 @@ def audit(
     progress: bool | Progress = True,
     **settings: Any,
 ) -> AuditResult:
-    """Attack what the passive parties of a trained model upload, and say what was found.
+    """Attack what the parties of a trained model upload, and say what was found.
 
     The records that the model was tested on are divided into auxiliary records, which the attacker knows, and targets,
     which it wants; each seed divides them anew. Each attack is granted what its knowledge names and nothing else. An
-    attack that takes part in training gets a training of its own; utility always comes from the honest model.
+    attack that takes part in training gets a training of its own; utility always comes from the honest model. The
+    active party's own uploads leave it where labels are shared; there it is attacked like the others.
 
     Args:
         model: a trained model, or one party's part of it.

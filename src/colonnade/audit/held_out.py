@@ -57,7 +57,7 @@ def held_out_of(model: VerticalModel, federation: Federation | None, records: Fr
     """Return what can be attacked: the test records of the federation, or `records` that nobody trained on.
 
     Args:
-        model: names the passive parties whose part is here; these are audited.
+        model: its parties whose uploads leave them, and whose part is here, are audited.
         federation: whom the model was trained with; None takes the one that the model remembers.
         records: other records, as `model.predict` takes them; all of them count as held out.
     """
@@ -74,8 +74,13 @@ def held_out_of(model: VerticalModel, federation: Federation | None, records: Fr
 
 
 def audited_parties(model: VerticalModel) -> list[str]:
-    """Return the passive parties whose bottom model is here."""
-    parties = [party for party in model.agreement.passive if party in model.parts and model.parts[party].bottom]
+    """Return the parties whose bottom model is here and whose uploads leave them.
+
+    Those of the active party leave it where labels are shared: then all others are shown them.
+    """
+    agreed = model.agreement
+    uploading = agreed.parties if agreed.task.labels == "shared" else agreed.passive
+    parties = [party for party in uploading if party in model.parts and model.parts[party].bottom]
     if not parties:
         remedy = "give a model that holds a passive party's part"
         raise ConfigError("there is no passive party's bottom model here", where="audit", remedy=remedy)

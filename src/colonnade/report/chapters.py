@@ -90,13 +90,15 @@ def _training(job: Job) -> Iterator[Block]:
         return
     history = pd.DataFrame(job.result.get("history", []))
     if len(history):
-        names = [str(name) for name in history.columns]
+        names = [str(name) for name in history.columns if not _is_of_head(str(name))]
         curves = [name for name in names if name.endswith("loss")]
-        yield lines(f"Loss of {job.name}", history, "loss", curves)
+        if curves:
+            yield lines(f"Loss of {job.name}", history, "loss", curves)
         scores = [name for name in names if name.startswith("validation_") and name not in curves]
         if scores:
             yield lines(f"Validation of {job.name}", history, "score", scores)
         yield from _weights(job, history)
+    yield from _heads(job)
     if shares := job.result.get("contributions"):
         frame = pd.DataFrame(shares.items(), columns=["party", "share"])
         yield bars(f"What each party's uploads bring to the test records in {job.name}", frame, "party", "share")
@@ -114,6 +116,28 @@ def _weights(job: Job, history: pd.DataFrame) -> Iterator[Block]:
     if weights:
         across = "step" if looks else "epoch"
         yield lines(f"Weights of the parties in {job.name}", history, "weight", weights, across)
+
+
+def _heads(job: Job) -> Iterator[Block]:
+    """Yield each party's own curves of the heads that it hides its secrets from, and once what they say."""
+    shown = False
+    for party, run in job.runs.items():
+        history = pd.DataFrame((run.result or {}).get("history", []))
+        names = [str(name) for name in history.columns if _is_of_head(str(name))]
+        if names:
+            yield lines(f"Heads that guess {party}'s secrets in {job.name}", history, "loss or cost", names)
+            shown = True
+    if shown:
+        yield Sentences("", _HEADS)
+
+
+def _is_of_head(name: str) -> bool:
+    """Return whether a column of a history is about a head that guesses a secret, whatever the secret is called.
+
+    >>> [_is_of_head(name) for name in ("head_loss_sex", "cost_loss", "train_loss")]
+    [True, True, False]
+    """
+    return name.startswith(("head_loss_", "cost_"))
 
 
 def _privacy(study: Study) -> Iterator[Block]:
@@ -266,6 +290,13 @@ _GRAPH = (
     "move the slider to leave weak edges out."
 )
 _TRAINING = "Losses and scores of every epoch. Weights say how much each party's part of the task counted."
+_HEADS = (
+    "head_loss_ of a secret is the loss of the party's own head that guesses it from the uploads: the higher, the less "
+    "that head knows.",
+    "cost_ is what the bottom model pays for what the head knows, and learns to lower: the lower, the better hidden "
+    "from that head.",
+    "A bottom model can fool one head. Only fresh attackers tell what uploads give away: colonnade audit attributes.",
+)
 _PRIVACY = (
     "What attackers get out of the uploads, beside what they would get without any. The more they get, the worse. No "
     "attack that failed proves that none succeeds."

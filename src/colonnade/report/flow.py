@@ -15,6 +15,7 @@ from colonnade.report.palette import UNKNOWN
 LANE, ROW, TOP = 230, 34, 46
 
 MEANING = {
+    "memory": "a random token that names an earlier alignment, when a run is resumed; no record",
     "align.hello": "how many records there are",
     "align.list": "ids, blinded and encrypted",
     "align.common": "which blinded ids both know",
@@ -30,6 +31,7 @@ MEANING = {
     "evaluate": "the protected representation of every validation record",
     "decision": "whether this was the best epoch, and the last",
     "test": "the protected representation of every test record",
+    "answer": "to predict: which of the records asked for are held, and the protected representation of each",
     "feature": "linear features of the columns, in the clear",
     "strength": "the strength of every edge that ends at the party's own variables",
     "metric": "how the graph's own term wants its edges to change",

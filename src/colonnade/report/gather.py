@@ -46,6 +46,13 @@ class Job:
         results = [run.result or {} for run in self.runs.values()]
         return max(results, key=lambda result: ("test" in result, len(result)))
 
+    @property
+    def parties(self) -> int:
+        """How many took part: as many as the config names, of whom some may have their run folder elsewhere."""
+        config = next(iter(self.runs.values())).config
+        agreed = config.get("federation") or config
+        return max(len(self.runs), len(agreed.get("parties") or ()))
+
 
 @dataclass(frozen=True)
 class Study:

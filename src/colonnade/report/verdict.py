@@ -40,12 +40,14 @@ def _of_job(job: Job) -> Iterator[str]:
     states = {party: run.status for party, run in job.runs.items()}
     unfinished = [party for party, state in states.items() if state != "finished"]
     sent = sum(run.ledger.sent_bytes for run in job.runs.values())
-    who = _counted(len(job.runs), "party", "parties")
+    who = _counted(job.parties, "party", "parties")
     if unfinished:
         why = next((run.reason for run in job.runs.values() if run.reason), None)
         yield f"{job.name}: {states[unfinished[0]]} at {', '.join(unfinished)}" + (f": {why}" if why else "")
         return
-    yield f"{job.name}: a {job.kind} of {who} has finished; {describe_bytes(sent)} were sent."
+    # Of parties whose run folder is elsewhere nobody here knows what they sent, nor whether they have finished.
+    at, there = (f" at {', '.join(job.runs)}", " from there") if len(job.runs) < job.parties else ("", "")
+    yield f"{job.name}: a {job.kind} of {who} has finished{at}; {describe_bytes(sent)} were sent{there}."
     if test := job.result.get("test"):
         yield f"{job.name}: on the test records {describe_values(test)}."
 
