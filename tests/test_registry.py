@@ -3,7 +3,7 @@
 import pytest
 
 import colonnade.registry
-from colonnade.errors import ConfigError
+from colonnade.errors import ConfigError, nearest
 from colonnade.registry import Registry
 
 
@@ -62,6 +62,12 @@ def test_the_same_thing_may_be_registered_again():
 def test_an_unknown_name_tells_the_nearest():
     with pytest.raises(ConfigError, match=r"unknown stone 'marbel'.*did you mean 'marble'"):
         registry_of_stones()["marbel"]
+
+
+def test_a_part_of_a_name_means_that_name():
+    """`neg_kl` is nearer to `neg_ce` by its letters, and was meant for `neg_kl_uniform`."""
+    assert nearest("neg_kl", ["neg_ce", "capped_ce", "neg_kl_uniform"]) == "did you mean 'neg_kl_uniform'?"
+    assert nearest("capped", ["capped_ce", "capped_mse"]).startswith("did you mean 'capped_")
 
 
 def test_entry_points_are_loaded_once_when_first_read(monkeypatch):

@@ -36,6 +36,13 @@ class Study:
         }  # fmt: skip
         pd.DataFrame({"id": [1, 2], "glucose": [1.0, 2.0]}).to_csv(folder / "lab.csv", index=False)
 
+    def become(self, party):
+        """Check as `party`, with its own records and keys."""
+        self.party["party"], self.party["data"]["path"] = party, f"{party}.csv"
+        self.party["credentials"] = {
+            name: file.replace("lab/", f"{party}/") for name, file in self.party["credentials"].items()
+        }
+
     def write(self):
         (self.folder / "federation.yaml").write_text(yaml.safe_dump(self.federation))
         (self.folder / "lab.yaml").write_text(yaml.safe_dump(self.party))
@@ -304,15 +311,45 @@ def test_an_unreachable_peer_is_a_problem(study, monkeypatch, error, why):
     assert why in problem.what
 
 
-def test_a_floor_that_all_weights_cannot_have_is_told_before_the_run(study):
+def test_a_defense_that_hides_nothing_from_anybody_is_noted(study):
+    """With labels at the server the active party's uploads stay at home; its defense would only cost accuracy."""
+    pd.DataFrame({"id": [1, 2], "age": [40, 50], "outcome": [0, 1]}).to_csv(study.folder / "clinic.csv", index=False)
+    study.become("clinic")
+    study.party["defense"] = {"name": "gaussian", "sigma": 0.5}
+    problem = only(study.check())
+    assert (problem.severity, problem.field) == ("note", "defense.name")
+    study.federation["task"] = {"labels": "shared"}
+    study.party["share_labels"] = True
+    assert study.check() == [], "all parties see its uploads then"
+
+
+@pytest.mark.parametrize(
+    ("party", "columns", "floor", "severity"),
+    [
+        ("lab", None, 0.3, "problem"),
+        ("lab", None, 0.22, "note"),
+        ("clinic", None, 0.22, "problem"),
+        ("clinic", [], 0.22, None),
+        ("lab", None, 0.2, None),
+    ],
+)
+def test_a_floor_that_all_weights_cannot_have_is_told_before_the_run(study, party, columns, floor, severity):
+    """The run would end at the active party, while all others wait for it."""
     for name in ("bank", "insurer", "registry"):
         seen = make_kit(study.authority, name, study.folder / name)
         study.federation["parties"][name] = {"address": f"{name}:1", "fingerprint": seen}
-    study.federation["task"] = {"weights": {"strategy": "shapley", "floor": 0.3}}
-    problem = only(study.check())
-    assert (problem.field, problem.file.name) == ("task.weights.floor", "federation.yaml")
-    assert "4 parties can't all weigh 0.3" in problem.what
-    assert "at most 0.25" in problem.remedy
+    study.federation["task"] = {"weights": {"strategy": "shapley", "floor": floor}}
+    pd.DataFrame({"id": [1, 2], "age": [40, 50], "outcome": [0, 1]}).to_csv(study.folder / "clinic.csv", index=False)
+    study.become(party)
+    study.party["data"]["columns"] = columns
+    found = study.check()
+    if severity is None:
+        assert found == []
+        return
+    problem = only(found)
+    assert (problem.severity, problem.field, problem.file.name) == (severity, "task.weights.floor", "federation.yaml")
+    assert f"5 parties can't all weigh {floor}" in problem.what
+    assert "at most 0.2" in problem.remedy
 
 
 def test_a_peer_that_is_who_it_should_be(study):

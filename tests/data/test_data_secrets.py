@@ -95,6 +95,8 @@ def test_what_can_be_neither_classes_nor_a_quantity_is_refused_by_name(values, w
     with pytest.raises(DataError, match=what) as caught:
         prepared(values)
     assert caught.value.where == "lab: secret 'secret'"
+    assert caught.value.remedy
+    assert "the label" not in caught.value.what
 
 
 def test_every_column_is_a_secret_of_its_own_and_is_listed_once():
@@ -134,7 +136,7 @@ def test_printed_records_name_secrets_and_show_no_value():
 @pytest.mark.parametrize(
     ("secrets", "what"),
     [
-        (["sexx"], r"no such column: 'sexx' \(did you mean 'sex'\?\)"),
+        (["sexx"], r"no such column: 'sexx' \(did you mean 'sex'\?\); it is listed among the secrets, 'sensitive' in"),
         (["outcome"], "the label column 'outcome' is also listed among the secrets"),
         (["id"], "the id column 'id' is also listed among the secrets"),
     ],

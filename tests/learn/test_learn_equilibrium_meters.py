@@ -148,6 +148,26 @@ def test_values_fit_together(trained):
         assert (found[f"{kind}gap"] == found[f"{kind}V"] - found[f"{kind}V_after"]).all()
 
 
+def test_weights_are_those_of_the_epoch_whose_networks_are_measured(hiding):
+    """With patience a model has the networks of its best epoch; with another epoch's weights V would be nobody's."""
+    model = co.train(
+        hiding,
+        epochs=60,
+        batch_size=64,
+        progress=False,
+        patience=3,
+        split={"train": 0.5, "validation": 0.4, "test": 0.1},
+        optimizer={"learning_rate": 0.01},
+        weights={"strategy": "shapley", "every": 1},
+    )
+    best = model.parts["clinic"].result["best_epoch"]
+    assert best < len(model.history) - 1, "else the last epoch was the best"
+    found = best_response_gaps(model, federation=hiding, steps=1).set_index("party")
+    for party in ("clinic", "lab"):
+        assert found.loc[party, "q"] == model.history[f"weight_{party}"].iloc[best]
+        assert found.loc[party, "q"] != model.history[f"weight_{party}"].iloc[-1]
+
+
 def test_a_cost_is_that_of_a_head_that_knows_what_can_be_known(hiding, trained):
     """An undertrained or overfitted head would call a leak safe."""
     plain = co.train(

@@ -55,6 +55,8 @@ def test_a_model_learns_and_beats_the_commonest_class(federation):
     assert list(probabilities.columns) == model.classes == ["ill", "well"]
     assert np.allclose(probabilities.sum(axis=1), 1, atol=1e-5)
     assert "test" in repr(model)
+    assert all(f"contribution: {share:.1%}" in repr(model) for share in model.contributions.values())
+    assert list(model.contributions) == ["clinic", "lab", "insurer"]
     assert len(model.history) == 20
 
 

@@ -33,6 +33,11 @@ def inspect_defense(federation: FederationFile, party: PartyFile, path: Path) ->
         return [Problem(what, path, "defense.name", "choose another defense")]
     if defense.needs_secrets and not party.sensitive:
         return [Problem(f"'{defense.name}' hides sensitive columns, and none is named", path, "sensitive", "list them")]
+    if party.party == federation.active and federation.task.labels == "server":
+        what = (
+            "nobody sees what the active party computes from its own columns: a defense costs here, and hides nothing"
+        )
+        return [Problem(what, path, "defense.name", "write none", "note")]
     return []
 
 

@@ -46,3 +46,5 @@ def join(
     typer.echo(f"{place.name}: finished; run folder {folder}")
     for name, value in part.result.get("test", {}).items():
         typer.echo(f"  test {name} {value:.4f}")
+    for name, share in part.result.get("contributions", {}).items():
+        typer.echo(f"  contribution of {name} {share:.1%}")

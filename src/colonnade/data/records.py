@@ -218,7 +218,8 @@ def _check_names(
     asked = [*(columns or []), *secrets, *(name for name in (id_column, label) if name is not None)]
     unknown = [name for name in dict.fromkeys(asked) if name not in frame.columns]
     if unknown:
-        raise DataError(f"no such column: {first_missing(unknown, known)}", where=where)
+        hidden = "; it is listed among the secrets, 'sensitive' in a party's file" if unknown[0] in secrets else ""
+        raise DataError(f"no such column: {first_missing(unknown, known)}{hidden}", where=where)
     for role, name in (("label", label), ("id", id_column)):
         for listed, among in ((columns or [], "features"), (secrets, "secrets")):
             if name is not None and name in listed:

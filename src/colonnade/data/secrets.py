@@ -8,6 +8,7 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
+from colonnade.data.kinds import is_numeric, numeric_values
 from colonnade.data.label_preparation import LabelPreparation
 from colonnade.errors import DataError
 
@@ -54,6 +55,8 @@ def _prepared(column: pd.Series, trained_on: npt.NDArray[np.int64], where: str) 
         what = "the same" if len(learned) else "missing"
         what = f"is {what} in all records to learn from: there is nothing to hide"
         raise DataError(what, where=where, remedy="leave it out of the secrets")
+    if is_numeric(learned) and np.isinf(numeric_values(learned)).any():
+        raise DataError("has infinite values", where=where, remedy="put numbers in their places, or leave them empty")
     known = column.notna().to_numpy()
     try:
         preparation = LabelPreparation().fit(learned)
@@ -65,7 +68,8 @@ def _prepared(column: pd.Series, trained_on: npt.NDArray[np.int64], where: str) 
         numbers = np.full(len(column), UNKNOWN, np.int64)
         numbers[known] = preparation.transform(column[known])
     except DataError as error:
-        raise DataError(f"is read as a label would be: {error.what}", where=where, remedy=error.remedy) from None
+        what = f"can be no secret: {error.what.replace('the label', 'it', 1)}"
+        raise DataError(what, where=where, remedy=error.remedy or "make it text or numbers, or leave it out") from None
     if len(learned) > FEW and preparation.outputs == len(learned):
         what = "has another value in every record to learn from: it names records, and nobody can learn to guess it"
         raise DataError(what, where=where, remedy="leave it out of the secrets, or group its values")

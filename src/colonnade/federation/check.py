@@ -10,6 +10,7 @@ from colonnade.errors import ConfigError, DataError, nearest
 from colonnade.federation.files import FederationFile, PartyFile, read_federation, read_party
 from colonnade.federation.knowledge import Knowledge
 from colonnade.federation.problems import Problem, ProblemsError
+from colonnade.federation.task import WeightSettings
 
 Inspection = Callable[[FederationFile, PartyFile, Path], Iterable[Problem]]
 """A further check by a layer above, such as defenses or certificates: (federation, party, path of the party file)."""
@@ -28,15 +29,13 @@ def check(
         inspections: further checks, made once both files can be read.
     """
     federation, problems = _read(read_federation, Path(federation_path))
+    party, more = (None, []) if party_path is None else _read(read_party, Path(party_path))
     if federation is not None:
         problems += _check_fingerprints(federation, Path(federation_path))
         problems += _check_coordinator(federation, Path(federation_path))
-        problems += _check_weights(federation, Path(federation_path))
-    if party_path is None:
-        return problems
-    party, more = _read(read_party, Path(party_path))
+        problems += _check_weights(federation, party, Path(federation_path))
     problems += more
-    if party is None:
+    if party_path is None or party is None:
         return problems
     if federation is None:
         return problems + _check_path(party, Path(party_path))
@@ -77,13 +76,25 @@ def _check_coordinator(federation: FederationFile, path: Path) -> list[Problem]:
     return [Problem(what, path, "coordinator", "name somebody who holds no data", "note")]
 
 
-def _check_weights(federation: FederationFile, path: Path) -> list[Problem]:
+def _check_weights(federation: FederationFile, party: PartyFile | None, path: Path) -> list[Problem]:
+    """Whether the active party uploads too, only its own file says: the others are told that it may."""
+    passive, settings = len(federation.passive), federation.task.weights
+    is_active = party is not None and party.party == federation.active
+    uploads = not is_active or (party is not None and party.data is not None and party.data.columns != ())
+    refused = _refusal(settings, passive + uploads)
+    if refused is None:
+        return []
+    certain = is_active or _refusal(settings, passive) is not None
+    what = refused.what if certain else f"{refused.what}, if '{federation.active}' uploads too"
+    return [Problem(what, path, refused.where or "", refused.remedy or "", "problem" if certain else "note")]
+
+
+def _refusal(settings: WeightSettings, parties: int) -> ConfigError | None:
     try:
-        # Whether the active party uploads too, this file does not say.
-        federation.task.weights.require_room(len(federation.passive))
+        settings.require_room(parties)
     except ConfigError as error:
-        return [Problem(error.what, path, error.where or "", error.remedy or "")]
-    return []
+        return error
+    return None
 
 
 def _check_no_data(party: PartyFile, path: Path) -> list[Problem]:

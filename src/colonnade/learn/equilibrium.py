@@ -338,7 +338,6 @@ def _player(model: VerticalModel, federation: Federation, top: TopPart, party: s
         trained_on = rows[train]
         secrets = prepare_secrets(records.secrets, trained_on[trained_on >= 0], party)
         defense.confide(secrets)  # a loaded model does not know them
-    history = model.history
     return _Player(
         party=party,
         place=list(top.means).index(party),
@@ -347,9 +346,19 @@ def _player(model: VerticalModel, federation: Federation, top: TopPart, party: s
         features=features,
         rows=rows,
         mean=mean,
-        weight=float(history[f"weight_{party}"].iloc[-1]) if f"weight_{party}" in history else 1.0,
+        weight=_weight(model, party),
         secrets=secrets,
     )
+
+
+def _weight(model: VerticalModel, party: str) -> float:
+    """Return q of the epoch whose networks the model has: the best one where training stopped for want of a better."""
+    history, name = model.history, f"weight_{party}"
+    if name not in history:
+        return 1.0
+    kept_best = model.agreement.task.patience is not None
+    epoch = model.parts[model.agreement.active].result["best_epoch"] if kept_best else -1
+    return float(history[name].iloc[epoch])
 
 
 def _split(agreement: Agreement, federation: Federation) -> np.ndarray[tuple[int], np.dtype[np.uint8]]:

@@ -241,7 +241,9 @@ class VerticalModel:
         for party, part in self.parts.items():
             role = "active" if party == self.agreement.active else "passive"
             defense = part.bottom.defense.name if part.bottom else "no columns"
-            lines.append(f"  {party:<16} {role:<8} defense: {defense}")
+            share = self.contributions.get(party)
+            brings = "" if share is None else f"; contribution: {share:.1%}"
+            lines.append(f"  {party:<16} {role:<8} defense: {defense}{brings}")
         return "\n".join(lines)
 
 

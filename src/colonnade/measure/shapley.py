@@ -53,10 +53,11 @@ def shapley(
     """Return the Shapley values of the game `worth`: exact for up to eight players, sampled beyond.
 
     Sampled orders come in pairs, each with its reverse, and turned so that every player comes at every place. Each is
-    followed to its end, because whoever comes last may still do harm. Sampling ends when every value's standard error is
-    below `tolerance` of the total, or after `orders` orders. At eight players values of 200 games were then at most .017
-    of the total away from the exact ones, and of 185 games in which three players do harm at most .014; where gains and
-    harms nearly cancel, a part of the total means little. Values of sampled orders, too, sum to the total exactly.
+    followed to its end, because whoever comes last may still do harm. Sampling ends when every value's standard error
+    is below `tolerance` of the total, or after `orders` orders. At eight players values of 200 games were then at most
+    .017 of the total away from the exact ones, and of 185 games in which three players do harm at most .014; where
+    gains and harms nearly cancel, a part of the total means little. Values of sampled orders, too, sum to the total
+    exactly.
 
     Args:
         worth: what a coalition achieves; asked once for each coalition.
