@@ -77,7 +77,7 @@ def require_secrets(defense: Defense, records: Records, party: str) -> None:
         return
     if records.secrets is None:
         what = f"'{defense.name}' hides sensitive columns, and none is named"
-        remedy = "list them under 'sensitive' in its file, or as secrets of the federation"
+        remedy = "list them under 'sensitive' in its file, or as secrets of the federation that co.train is given"
         raise ConfigError(what, where=party, remedy=remedy)
     # Here, before anything is sent: an error in the midst of a run would be told to all parties.
     prepare_secrets(records.secrets, np.arange(len(records)), party)

@@ -12,7 +12,9 @@ from colonnade.measure.shapley import Worth, shapley, weights
 NOTHING_YET = 0.01
 """Where all parties together lower the loss by less than this, nothing can be divided: weights stay as they are."""
 
-
+ROUGH = 0.02
+"""Where parties are so many that their values are sampled, a look may err by this part of the whole: the next looks
+and `smoothing` even it out, and each costs a pass of the top model for hundreds of coalitions."""
 MOST_LOOKS = 256
 """At most so many looks of a run are kept, evenly spread: no curve needs more, and every checkpoint holds them."""
 
@@ -57,7 +59,7 @@ class Weights:
         """
         if self.settings.strategy != "shapley" or step % self.settings.every:
             return None
-        shares = shapley(worth, list(self.current), seed=step)
+        shares = shapley(worth, list(self.current), tolerance=ROUGH, seed=step)
         if shares.total >= NOTHING_YET:
             kept = self.settings.smoothing
             found = weights(shares, self._floor)
