@@ -190,6 +190,49 @@ def test_a_bench_that_is_a_matrix_hands_its_workers_on(asked, monkeypatch, tmp_p
     assert (told["engine"], told["jobs"], told["address"]) == ("ray", 3, "auto")
 
 
+# -- gathering -------------------------------------------------------------------------------------------------------
+
+
+def test_half_a_bench_makes_a_table_that_says_what_is_missing(squares, command, tmp_path):
+    """Whoever stopped a bench of hours wants to see what is there, and must not take it for the whole."""
+    rows = tmp_path / "rows"
+    list(finished([Square(2)], Progress(), rows))
+    ran = command("run", squares, "--gather", "--preset", "smoke", "--out", tmp_path)
+    assert ran.exit_code == 0, ran.output
+    result = json.loads((tmp_path / "result.json").read_text())
+    assert result["rows"] == [{"square": 4}]
+    assert result["notes"] == [
+        "rows were run before; the device named here is that of the machine that gathered them",
+        "1 of 3 rows are there; not run: square of 13, square of 3",
+    ]
+    assert result["command"].endswith(" --gather")
+    assert [path.name for path in rows.iterdir()] == ["square-2.json"], "nothing was run"
+
+
+def test_what_is_timed_alone_is_not_timed_while_gathering(tmp_path):
+    ran = []
+    assert list(finished([Square(2, ran)], Progress(), tmp_path, Workers(gather=True).one_by_one)) == [(0, None)]
+    list(finished([Square(2, ran)], Progress(), tmp_path, Workers("ray", address="auto").one_by_one))
+    assert ran == [2], "and is timed here, whoever the workers are"
+
+
+@pytest.mark.parametrize(
+    ("name", "line"),
+    [
+        ("squares", "out: no row is kept here (name the folder that a run of this bench and preset wrote, or run it "
+         "without --gather)"),
+        ("secure-matmul", "--gather: 'secure-matmul' keeps no rows (run it without --gather)"),
+        ("causshield-matrix", "--gather: a matrix is whole or not there (run it again without --gather: cells that are "
+         "there are not computed again)"),
+    ],
+)  # fmt: skip
+def test_what_cannot_be_gathered_is_one_line(squares, command, tmp_path, monkeypatch, name, line):
+    monkeypatch.chdir(tmp_path)
+    ran = command("run", name, "--gather", "--preset", "smoke", "--out", "out")
+    assert ran.exit_code == 3 and ran.stderr.splitlines()[-1] == f"error: {line}"
+    assert not (tmp_path / "out/result.json").exists()
+
+
 # -- the command -----------------------------------------------------------------------------------------------------
 
 

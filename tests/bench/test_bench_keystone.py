@@ -272,6 +272,7 @@ def test_there_are_the_whole_and_its_parts():
     assert [
         "keystone-frontier",
         *(f"keystone-frontier-{part}" for part in ("cut4", "cut6", "grids", "tables")),
+        "keystone-insiders",
     ] == NAMES
 
 

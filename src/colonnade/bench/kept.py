@@ -65,13 +65,17 @@ def finished(
         work: what to run.
         progress: is told what failed, through its `message`.
         folder: keeps results; None keeps nothing.
-        workers: who run it; results are kept here, wherever they come from.
+        workers: who run it; results are kept here, wherever they come from. Whoever only gathers runs nothing.
         device: where jobs compute; on `cuda` each of Ray's tasks asks for one GPU.
     """
     kept = {place: found for place, job in enumerate(work) if (found := _kept(folder, job)) is not None}
     yield from kept.items()
     waiting = [place for place in range(len(work)) if place not in kept]
     if not waiting:
+        return
+    if workers.gather:
+        progress.message(f"{len(kept)} of {len(work)} rows are there; not run: {_titles(work, waiting)}")
+        yield from ((place, None) for place in waiting)
         return
     with workers.crew(device) as crew:
         for number, found in crew(_outcome, [work[place] for place in waiting]):
@@ -111,6 +115,10 @@ def _kept(folder: Path | None, job: Job) -> Any:
     if folder is None or not (path := folder / job.file_name).is_file():
         return None
     return json.loads(path.read_bytes())
+
+
+def _titles(work: Sequence[Job], places: Iterable[int]) -> str:
+    return ", ".join(work[place].title for place in places)
 
 
 def _outcome(_: None, job: Job) -> Any:

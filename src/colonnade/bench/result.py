@@ -17,6 +17,7 @@ from colonnade.errors import ConfigError, nearest
 from colonnade.progress import Progress
 from colonnade.run import write_atomically
 
+_COMMAND = ("colonnade", "bench", "run")
 _PACKAGES = ("colonnade", "gmpy2", "numpy", "phe", "scikit-learn", "scipy", "seal-python", "torch")
 
 
@@ -35,16 +36,23 @@ def run_bench(name: str, preset: str, out: Path, progress: Progress, workers: Wo
     if workers.engine != "local" and "workers" not in takes:
         what = f"'{name}' has no rows that could run elsewhere"
         raise ConfigError(what, where="engine", remedy="choose the engine 'local'")
+    if workers.gather and "workers" not in takes:
+        raise ConfigError(f"'{name}' keeps no rows", where="--gather", remedy="run it without --gather")
     _make_folder(out)
     noted = _Noted(progress)
-    if workers.engine != "local":
-        noted.message("rows were tasks of Ray; the device named here is that of the machine that gathered them")
+    if workers.engine != "local" or workers.gather:
+        what = "rows were run before" if workers.gather else "rows were tasks of Ray"
+        noted.message(f"{what}; the device named here is that of the machine that gathered them")
     options, made_with = {"folder": out / "rows", "workers": workers}, versions()  # files may change while it runs
     rows = bench(preset, noted, **{name: value for name, value in options.items() if name in takes})
+    if workers.gather and not rows:
+        remedy = "name the folder that a run of this bench and preset wrote, or run it without --gather"
+        raise ConfigError("no row is kept here", where=str(out), remedy=remedy)
+    asked = ["--gather"] if workers.gather else []
     result = {
         "bench": name,
         "preset": preset,
-        "command": shlex.join(["colonnade", "bench", "run", name, "--preset", preset, "--out", _shown(out)]),
+        "command": shlex.join([*_COMMAND, name, "--preset", preset, "--out", _shown(out), *asked]),
         "versions": made_with,
         "device": describe_device(),
         "notes": noted.notes,

@@ -16,14 +16,21 @@ class Workers:
         engine: `local`, or `ray`, where each row is a task.
         jobs: rows at once; for Ray the processors of a cluster that is started here.
         address: of a Ray cluster; None starts one on this machine.
+        gather: nobody: what is kept makes the table, and what is missing is named.
     """
 
     engine: str = "local"
     jobs: int = 1
     address: str | None = None
+    gather: bool = False
 
     def __post_init__(self) -> None:
         make_engine(self.engine, jobs=self.jobs, address=self.address)
+
+    @property
+    def one_by_one(self) -> Workers:
+        """Those for what must not share a machine: this process, or still nobody."""
+        return Workers(gather=self.gather)
 
     def crew(self, device: str = "cpu") -> AbstractContextManager[Crew]:
         """Open a crew that shares nothing but its jobs; on `cuda` each of Ray's tasks asks for one GPU."""

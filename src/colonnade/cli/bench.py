@@ -45,13 +45,14 @@ def run(
     engine: Annotated[str, typer.Option(help="local, or ray: each row a task, where a bench has many.")] = "local",
     jobs: Annotated[int, typer.Option(min=1, help="Rows to run at once, where a bench has many.")] = 1,
     address: Annotated[str | None, typer.Option(help="Of a Ray cluster; without it one is started here.")] = None,
+    gather: Annotated[bool, typer.Option(help="Run nothing: make the table of the rows that are in OUT.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Progress as JSON lines, then the result.")] = False,
 ) -> None:
     """Run a bench; write result.json and table.md."""
     from colonnade.bench import Workers, run_bench
     from colonnade.progress import make_progress
 
-    workers = Workers(engine, jobs, address)
+    workers = Workers(engine, jobs, address, gather)
     with make_progress("json" if as_json else "auto") as progress:
         result = run_bench(name, preset, out, progress, workers)
     if as_json:

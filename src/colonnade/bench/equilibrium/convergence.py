@@ -47,7 +47,7 @@ def figure7(preset: str, progress: Progress, *, folder: Path | None = None, work
     found = played(work, progress, "equilibrium-fig7", folder, workers)
     fewer = plays((HOSPITAL,), compared[:2], preset, watched=True, local_updates=_LOCAL_UPDATES, attacked=False)
     stale = played(fewer, progress, "equilibrium-fig7, stale", folder, workers)
-    ratios = _ratios([one for one in compared if one != known.NONE], preset, progress, folder)
+    ratios = _ratios([one for one in compared if one != known.NONE], preset, progress, folder, workers)
     return [_with_ratio(row, ratios) for row in rows(found, attacker=None)] + _curves({**found, **stale})
 
 
@@ -81,12 +81,14 @@ class Timing:
         return ratios
 
 
-def _ratios(compared: list[Method], preset: str, progress: Progress, folder: Path | None) -> dict[tuple[Any, ...], Row]:
+def _ratios(
+    compared: list[Method], preset: str, progress: Progress, folder: Path | None, workers: Workers
+) -> dict[tuple[Any, ...], Row]:
     """Time one after the other in this process, whoever the workers are: neighbours would be timed too."""
     work = [Timing(Play(HOSPITAL, one, one.strengths[0], 0, preset, attacked=False)) for one in compared]
     progress.start(len(work), "equilibrium-fig7, steps")
     found = {}
-    for done, (place, ratios) in enumerate(finished(work, progress, folder), start=1):
+    for done, (place, ratios) in enumerate(finished(work, progress, folder, workers.one_by_one), start=1):
         if ratios is not None:
             row = keys_of(work[place].play)
             found[row["method"], row["alpha"]] = mean(ratios, "step_ratio")

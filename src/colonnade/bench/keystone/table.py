@@ -115,7 +115,7 @@ def compare(
         if result is not None:
             found[work[place]] = result
         progress.advance(done)
-    rows = _rows(found, _paces(found, preset, progress, folder))
+    rows = _rows(found, _paces(found, preset, progress, folder, workers))
     for text in _verdicts(rows):
         progress.message(text)
     return rows
@@ -139,11 +139,11 @@ def _notes(compared: Compared) -> Iterable[str]:
 
 
 def _paces(
-    found: Iterable[Victim], preset: str, progress: Progress, folder: Path | None
+    found: Iterable[Victim], preset: str, progress: Progress, folder: Path | None, workers: Workers
 ) -> dict[tuple[Ground, tuple[tuple[str, Any], ...]], float]:
     """Time a step of each defense: here and one after the other, whoever did the rest."""
     work = [Pace(*key, preset) for key in dict.fromkeys((victim.ground, victim.defense) for victim in found)]
-    timed = {work[place]: ratio for place, ratio in finished(work, progress, folder)}
+    timed = {work[place]: ratio for place, ratio in finished(work, progress, folder, workers.one_by_one)}
     return {(pace.ground, pace.defense): ratio for pace, ratio in timed.items() if ratio is not None}
 
 
