@@ -11,7 +11,7 @@ import pytest
 from bench_parts import Notes
 
 from colonnade.bench import Workers, kept
-from colonnade.bench.causal import presets, published, tables
+from colonnade.bench.causal import peers, presets, published, tables
 from colonnade.bench.causal.generator import Design
 from colonnade.bench.causal.methods import Colonnade, EmptyGraph, RandomGraph
 from colonnade.bench.causal.peers import PEERS, PeerGraph, peers_ready, run_peer
@@ -69,6 +69,23 @@ def test_rows_have_the_agreed_keys_and_means_come_first():
     assert empty["shd"] == 8 and empty["f1"] == 0 and empty["published_shd"] is None
     assert [row["seed"] for row in rows[2:]] == [0, 1, 2] * 2
     json.dumps(rows, allow_nan=False)
+
+
+def drawn(edges, seed):
+    return fresh(Design(6, edges, records=60), seed)
+
+
+def test_cases_of_one_kind_of_data_have_means_of_their_own():
+    """Sparse graphs are easier than dense ones: a mean over both stands beside neither published entry."""
+    cases = [
+        Case("fresh", partial(drawn, edges), [EmptyGraph()], range(2), {"empty": Published(edges)}) for edges in (5, 9)
+    ]
+    first, second, *single = run_table(cases, Progress(), "t")
+    assert [(row["edges"], row["shd"], row["published_shd"], row["seeds"]) for row in (first, second)] == [
+        (5, 5, 5, 2),
+        (9, 9, 9, 2),
+    ]
+    assert len(single) == 4
 
 
 def test_a_kept_row_is_not_run_again_but_a_changed_method_is(tmp_path):
@@ -149,6 +166,18 @@ def test_a_missing_environment_is_named_before_anything_runs(monkeypatch, tmp_pa
     assert any("left out: the published methods" in note for note in progress.notes)
     with pytest.raises(ConfigError, match="unknown published method 'sdc'"):
         run_peer("sdc", np.zeros((3, 2)))
+
+
+def test_variables_that_cause_themselves_are_no_graph(monkeypatch, tmp_path):
+    """Weights that are not numbers are above no threshold and below none: what DAGMA says of raw Sachs."""
+
+    def finds_loops(command, *_):
+        np.savez(command[4], directed=np.eye(2, dtype=bool), undirected=np.zeros((2, 2), bool), seconds=1.0)
+
+    monkeypatch.setattr(peers, "require_peers", lambda: None)
+    monkeypatch.setattr(peers, "_run", finds_loops)
+    with pytest.raises(RunError, match="dagma_linear: failed: variables that cause themselves"):
+        run_peer("dagma_linear", np.zeros((3, 2)))
 
 
 @pytest.mark.skipif(not peers_ready(), reason="the environment of the published methods is not here: 'make peers'")

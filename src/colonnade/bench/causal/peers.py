@@ -88,7 +88,7 @@ def run_peer(
 
     Raises:
         ConfigError: there is no such method, or no environment.
-        RunError: it failed or took longer than `longest` seconds.
+        RunError: it failed, found what is no graph, or took longer than `longest` seconds.
     """
     if method not in PEERS:
         raise ConfigError(f"unknown published method '{method}'", remedy=nearest(method, PEERS))
@@ -99,7 +99,10 @@ def run_peer(
         command = [_python(), _script(), method, source, target, "--seed", seed, "--schedule", schedule]
         _run([str(part) for part in command], method, longest)
         with np.load(target, allow_pickle=False) as found:
-            return PeerGraph(found["directed"], found["undirected"], float(found["seconds"]))
+            graph = PeerGraph(found["directed"], found["undirected"], float(found["seconds"]))
+    if graph.directed.diagonal().any():  # what NaN is compared with: weights grew without bound
+        raise RunError("failed: variables that cause themselves", where=method)
+    return graph
 
 
 def _run(command: list[str], method: str, longest: float) -> None:

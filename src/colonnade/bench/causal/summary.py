@@ -2,24 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from statistics import fmean
 
 from colonnade.bench.registry import Row
 from colonnade.measure.interval import interval
 
 _MEANT = ("edges", "shd", "f1", "precision", "recall", "inter_f1", "intra_f1", "correlation", "seconds", "bytes")
-_SAME = (
-    "method", "data", "secure", "parties", "columns", "attributes", "records", "standardised", "unit_variance",
-)  # fmt: skip
 
 
-def with_means(rows: Sequence[Row]) -> list[Row]:
-    """Return one row of means (its `seed` None) for each group that differs in the seed only, then all rows."""
-    groups: dict[tuple[object, ...], list[Row]] = {}
-    for row in rows:
-        groups.setdefault(tuple(row[key] for key in _SAME), []).append(row)
-    return [*(_mean(group) for group in groups.values()), *rows]
+def with_means(rows: Sequence[Row], groups: Sequence[Hashable]) -> list[Row]:
+    """Return one row of means (its `seed` None) for each group, then all rows.
+
+    Args:
+        rows: of single seeds.
+        groups: of each row what is the same in all that differ in the seed only.
+    """
+    together: dict[Hashable, list[Row]] = {}
+    for row, group in zip(rows, groups, strict=True):
+        together.setdefault(group, []).append(row)
+    return [*(_mean(group) for group in together.values()), *rows]
 
 
 def _mean(group: Sequence[Row]) -> Row:

@@ -60,6 +60,11 @@ class Job:
         return f"{self.data} {self.method.name}{secure} {self.seed}"
 
     @property
+    def group(self) -> tuple[str, str, str, bool | None]:
+        """What it has in common with the same method on other sets of its case."""
+        return self.data, _call(self.load), self.method.name, self.method.secure
+
+    @property
     def file_name(self) -> str:
         """A name that changes with everything that decides the row."""
         files = [_GENERATOR, *self.method.files()]
@@ -108,7 +113,9 @@ def run_table(
             progress.advance(done, shd=row["shd"], f1=row["f1"])
         else:
             progress.advance(done)
-    return [*with_means([rows[place] for place in sorted(rows)]), *_only_published(cases)]
+    there = sorted(rows)
+    means = with_means([rows[place] for place in there], [work[place].group for place in there])
+    return [*means, *_only_published(cases)]
 
 
 def _jobs(cases: Sequence[Case]) -> Iterator[Job]:
