@@ -106,10 +106,15 @@ def test_rules_are_held_against_what_was_measured():
     assert told.endswith("the whole discovery took: seconds 1.100, bytes 1.250, peak_memory 0.900")
 
 
-def test_the_grid_is_the_promised_one_and_small_sizes_are_judged(monkeypatch):
-    sizes = scale.SIZES["default"]
-    assert {size.attributes for size in sizes} == {10, 15, 25, 50, 100, 200}
-    assert {size.records for size in sizes} == {1000, 10_000} and {size.parties for size in sizes} == {2, 3, 5}
+@pytest.mark.parametrize(
+    ("preset", "sizes", "judged_rows"),
+    [("default", 10, 2 * 4 + 2), ("paper", 36, 2 * 9 + 2 * 9)],
+)
+def test_the_grid_is_the_promised_one_and_small_sizes_are_judged(monkeypatch, preset, sizes, judged_rows):
+    asked = scale.SIZES[preset]
+    assert len(set(asked)) == len(asked) == sizes and Size(200, 10_000, 3) in asked
+    assert {size.attributes for size in asked} == {10, 15, 25, 50, 100, 200}
+    assert {size.records for size in asked} == {1000, 10_000} and {size.parties for size in asked} == {2, 3, 5}
 
     def pretend(size, recipe, secure, full):
         told = None if full else "10 exchanges"
@@ -119,9 +124,9 @@ def test_the_grid_is_the_promised_one_and_small_sizes_are_judged(monkeypatch):
     monkeypatch.setattr(scale, "measure", pretend)
     monkeypatch.setattr(scale, "describe_device", lambda: {"memory": 10**9})
     progress = Notes()
-    rows = scale.run("default", progress)
-    assert len(rows) == 72 + 2 * 3 * 2 * 2, "two small sizes, in the clear and encrypted, both numbers of records"
-    assert sum("rule judged" in note for note in progress.notes) == 24
+    rows = scale.run(preset, progress)
+    assert len(rows) == 2 * sizes + judged_rows
+    assert sum("rule judged" in note for note in progress.notes) == judged_rows
 
 
 def test_a_row_that_is_there_is_not_measured_again_and_one_that_failed_is_named(tmp_path, monkeypatch):
