@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import io
 import json
 import secrets
@@ -38,9 +39,11 @@ def align_for_run(
 ) -> Alignment:
     """Align with the others; when resuming and everybody remembers the same alignment, take that one.
 
-    A token that the active party draws names an alignment, so that parties can compare without showing records.
+    A token that the active party draws names an alignment, so that parties can compare without showing records. Whose
+    file has other ids than before, or has them in another order, remembers nothing: what is kept are row numbers.
     """
-    remembered = _read(run.path) if resume else None
+    held = _digest(ids)
+    remembered = _read(run.path, held) if resume else None
     token = remembered.token if remembered else None
     passive = [party for party in order if party != active]
     if channel.name == active:
@@ -57,21 +60,27 @@ def align_for_run(
         return remembered.alignment
     own_secret = secret if channel.name == active else None
     alignment = align(channel, ids, active=active, order=order, policy=policy, secret=own_secret)
-    _write(run.path, alignment, str(fresh))
+    _write(run.path, alignment, str(fresh), held)
     return alignment
 
 
-def _read(folder: Path) -> _Remembered | None:
+def _digest(ids: pd.Index) -> str:
+    return hashlib.sha256("\0".join(map(repr, ids)).encode()).hexdigest()
+
+
+def _read(folder: Path, ids: str) -> _Remembered | None:
     path = folder / "alignment.npz"
     if not path.exists():
         return None
     with np.load(path, allow_pickle=False) as stored:
         about = json.loads(str(stored["about"]))
+        if about.get("ids") != ids:
+            return None
         return _Remembered(Alignment(stored["rows"], about["digest"], about["policy"]), about["token"])
 
 
-def _write(folder: Path, alignment: Alignment, token: str) -> None:
-    about = {"digest": alignment.digest, "policy": alignment.policy, "token": token}
+def _write(folder: Path, alignment: Alignment, token: str, ids: str) -> None:
+    about = {"digest": alignment.digest, "policy": alignment.policy, "token": token, "ids": ids}
     buffer = io.BytesIO()
     np.savez_compressed(buffer, rows=alignment.rows, about=np.array(json.dumps(about)))
     write_atomically(folder / "alignment.npz", buffer.getvalue())

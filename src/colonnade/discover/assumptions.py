@@ -48,7 +48,7 @@ def sortability_notes(
         standardised: whether the search saw unit variances.
 
     Returns:
-        Varsortability, R²-sortability and notes; NaN for a graph without edges, and where `r2` is None.
+        Varsortability, R²-sortability and notes; NaN for a graph without edges, and where `r2` is not known of all.
 
     >>> chain = np.triu(np.ones((5, 5)), 1)
     >>> variance, _, notes = sortability_notes([1, 2, 3, 4, 5], None, chain)
@@ -57,7 +57,8 @@ def sortability_notes(
     """
     edges = np.asarray(mask) != 0
     by_variance = varsortability(variances, edges)
-    by_r2 = math.nan if r2 is None else r2_sortability(r2, edges)
+    # A variable that did not vary in the last records that were looked at has no R².
+    by_r2 = math.nan if r2 is None or not np.isfinite(r2).all() else r2_sortability(r2, edges)
     notes = []
     if _suspicious(by_variance, edges):
         consequence = (

@@ -13,10 +13,12 @@ import pandas as pd
 from pydantic import ValidationError
 
 from colonnade.discover.agreement import COORDINATOR, DiscoveryAgreement
+from colonnade.discover.beginning import check_beginning
 from colonnade.discover.confidence import with_confidence
 from colonnade.discover.coordinator import Coordinator, CoordinatorSeat
 from colonnade.discover.curious import Curious, CuriousCoordinator
 from colonnade.discover.graph import CausalGraph
+from colonnade.discover.graph_parts import check_name
 from colonnade.discover.knowledge import Stated, divide
 from colonnade.discover.party import Party, PartySeat
 from colonnade.discover.residuals import Residuals
@@ -110,6 +112,9 @@ def discover_tables(
     agreed = DiscoveryAgreement(
         "local", tuple(tables), coordinator, settings, seed, stated if public is None else public
     )
+    for party, table in tables.items():
+        for name in table.columns:
+            check_name(name, "variable", where=party)
     known = _kinds(kinds or {}, tables)
     columns = {
         party: prepare_columns(table, known[party], settings.missing, settings.standardise, where=party)
@@ -122,9 +127,12 @@ def discover_tables(
             if run_seed == seed:
                 return simulation.run(agreed, columns, run)
             drawn = {party: whole.take(rows) for party, whole in columns.items()}
-            return simulation.run(replace(agreed, seed=run_seed), drawn, None)
+            return replace(simulation, resume=False).run(replace(agreed, seed=run_seed), drawn, None)
 
-        return with_confidence(run_once, len(next(iter(tables.values()))), confidence, seed)
+        graph = with_confidence(run_once, len(next(iter(tables.values()))), confidence, seed)
+        if run is not None and confidence:
+            _save(graph, Path(run) / agreed.coordinator)  # over the one without, which the coordinator left there
+        return graph
 
 
 @dataclass(frozen=True)
@@ -184,7 +192,11 @@ def take_part(channel: Channel, agreement: DiscoveryAgreement, seat: PartySeat) 
     """Live one party's discovery over `channel`; with a run folder, keep its graph there.
 
     What the party's own residuals tell stands in the notes of its graph, and in nobody else's.
+
+    Raises:
+        ConfigError: a run that is to go on began with other records or other knowledge.
     """
+    check_beginning(seat)
     residuals = Residuals(seat.curious)
     party = residuals.party = Party(channel, agreement, replace(seat, curious=residuals))
     graph = party.run()
@@ -202,10 +214,14 @@ def coordinate(channel: Channel, agreement: DiscoveryAgreement, seat: Coordinato
 
 def _finish(graph: CausalGraph, run: Run | None, channel: Channel, seconds: Mapping[str, float]) -> None:
     if run:
-        graph.save(run.path / "graph.json")
-        write_atomically(run.path / "graph.dot", graph.to_dot().encode())
+        _save(graph, run.path)
         traffic = {"sent_bytes": channel.sent_bytes, "received_bytes": channel.received_bytes}
         run.finish({"edges": len(graph.edges), "seconds": dict(seconds), **traffic})
+
+
+def _save(graph: CausalGraph, folder: Path) -> None:
+    graph.save(folder / "graph.json")
+    write_atomically(folder / "graph.dot", graph.to_dot().encode())
 
 
 def _table(federation: Federation, party: str) -> pd.DataFrame:

@@ -38,7 +38,7 @@ def checked_names(adjacency: pd.DataFrame) -> tuple[str, ...]:
         remedy = "give a square frame, rows and columns in the same order"
         raise ConfigError("rows and columns are not the same variables", where="adjacency", remedy=remedy)
     for name in names:
-        _check_name(name, "variable")
+        check_name(name, "variable")
         if names.count(name) > 1:
             raise ConfigError(f"the variable '{name}' occurs twice", where="adjacency", remedy="rename one of them")
     return names
@@ -50,7 +50,7 @@ def checked_parties(party_of: Mapping[str, str], variables: tuple[str, ...]) -> 
         what = f"'{min(map(str, odd))}' is not both a variable of the graph and one with a party"
         raise ConfigError(what, where="party_of", remedy="name one party for each variable")
     for party in party_of.values():
-        _check_name(party, "party")
+        check_name(party, "party")
     return tuple(party_of[name] for name in variables)
 
 
@@ -116,8 +116,9 @@ def checked_contributions(contributions: Mapping[str, float], parties: tuple[str
     return found
 
 
-def _check_name(name: Any, of: str) -> None:
+def check_name(name: Any, of: str, where: str = WHERE) -> None:
+    """Raise if a name cannot be written to a file: that of a variable, or of a party."""
     writable = isinstance(name, str) and name and "\0" not in name
     if not writable or any("\ud800" <= letter <= "\udfff" for letter in name):
         what = f"{name!r} is no name of a {of}"
-        raise ConfigError(what, where=WHERE, remedy="use text that can be written to a file")
+        raise ConfigError(what, where=where, remedy="use text that can be written to a file")

@@ -17,6 +17,7 @@ from colonnade.discover.agreement import DiscoveryAgreement
 from colonnade.discover.coordinator import CoordinatorSeat
 from colonnade.discover.discover import coordinate, take_part
 from colonnade.discover.graph import CausalGraph
+from colonnade.discover.graph_parts import check_name
 from colonnade.discover.knowledge import Knowledge, combine, own_only
 from colonnade.discover.party import PartySeat
 from colonnade.discover.variables import PartyColumns, prepare_columns
@@ -65,7 +66,10 @@ class DiscoveryPlace(Place):
         )
 
     def table(self) -> pd.DataFrame:
-        """Read this party's columns, by id; the label, if it holds one, is a column like any other."""
+        """Read this party's columns, by id; the label, if it holds one, is a column like any other.
+
+        Sensitive columns stay out, unless they are listed: others could reconstruct whatever takes part.
+        """
         data, file = self.data, self.federation
         if data.kind == "images":
             remedy = "discovery needs tables: give it columns"
@@ -77,7 +81,9 @@ class DiscoveryPlace(Place):
             frame = frame.drop(columns=[file.task.split.column or ""], errors="ignore")
             if columns is not None and file.label is not None and file.label not in columns:
                 columns.append(file.label)
-        records = Records.from_frame(frame, id_column=data.id_column, columns=columns, where=str(data.path))
+        records = Records.from_frame(
+            frame, id_column=data.id_column, columns=columns, secrets=self.party.sensitive, where=str(data.path)
+        )
         return pd.DataFrame(index=records.ids) if records.table is None else records.table
 
     def columns(self, table: pd.DataFrame) -> PartyColumns:
@@ -87,6 +93,8 @@ class DiscoveryPlace(Place):
 
     def check_columns(self, table: pd.DataFrame) -> None:
         """Raise at the first thing that is wrong with a table, and name the file: nobody else is told yet."""
+        for name in table.columns:
+            check_name(name, "variable", where=str(self.data.path))
         try:
             self.columns(table)
         except ConfigError as error:
