@@ -84,7 +84,7 @@ class RunError(ColonnadeError):
 
 def nearest(name: str, known: Iterable[str]) -> str:
     """Return ``did you mean 'x'?`` for the known name closest to `name`, or the list of known names."""
-    names = sorted(known)
+    names, name = sorted(known), str(name)  # people ask for column 0 too
     longer = [one for one in names if name and one.startswith(name)]  # who wrote a part of a name meant that name
     close = longer if len(longer) == 1 else difflib.get_close_matches(name, names, n=1, cutoff=0.5)
     return f"did you mean '{close[0]}'?" if close else f"known: {', '.join(names) or 'none'}"

@@ -210,15 +210,40 @@ class TestDiscovery:
         assert (problem.file.name, problem.field) == ("federation.yaml", "knowledge")
         assert "cycle" in problem.what
 
+    @pytest.mark.parametrize("without", ["data", "columns"])
+    def test_what_all_know_is_checked_where_no_column_can_be(self, study, without):
+        """A coordinator has no columns, and a party's may not be there yet: all start, and all stop."""
+        study.federation["knowledge"] = {"required": [["glucose", "age"], ["age", "glucose"]]}
+        if without == "data":
+            self.become_hub(study)
+        else:
+            (study.folder / "lab.csv").unlink()
+        told = [problem for problem in study.check() if problem.file.name == "federation.yaml"]
+        assert (only(told).field, "cycle" in only(told).what) == ("knowledge", True)
+
+    def test_what_all_know_is_checked_without_a_party_file(self, study):
+        study.federation["knowledge"] = {"required": [["glucose", "age"], ["age", "glucose"]]}
+        federation, _ = study.write()
+        result = CliRunner().invoke(app, ["check", str(federation), "--offline"], env={"COLUMNS": "300"})
+        assert (result.exit_code, "cycle" in result.stdout, "1 problem" in result.stdout) == (3, True, True)
+
+    def test_what_all_know_does_not_hide_what_is_wrong_with_ones_own(self, study):
+        study.federation["knowledge"] = {"required": [["glucose", "age"], ["age", "glucose"]]}
+        study.party["knowledge"] = {"roots": ["age"]}
+        assert [problem.file.name for problem in study.check()] == ["federation.yaml", "lab.yaml"]
+
     def test_the_coordinator_is_a_peer_too(self, study):
         notes = study.check(network=True)
         assert [(note.severity, note.field) for note in notes] == [("note", "peer clinic"), ("note", "peer hub")]
 
-    def test_the_coordinators_own_keys(self, study):
+    def become_hub(self, study):
         prints = make_kit(study.authority, "hub", study.folder / "hub")
         study.federation["coordinator"]["fingerprint"] = prints
         files = {name: file.replace("lab/", "hub/") for name, file in study.party["credentials"].items()}
         study.party = {"party": "hub", "credentials": files}
+
+    def test_the_coordinators_own_keys(self, study):
+        self.become_hub(study)
         assert study.check() == []
 
 

@@ -134,6 +134,59 @@ def test_a_mistake_is_one_clear_line(village, parties, change, code, what):
 
 
 @pytest.mark.parametrize(
+    ("known", "where", "what"),
+    [
+        (
+            {"clinic": {"required": [["pressure", "glucose"]]}, "lab": {"forbidden": [["pressure", "glucose"]]}},
+            "clinic and lab",
+            "the edge pressure → glucose is required and also ruled out",
+        ),
+        ({"lab": {"forbidden": [["agee", "glucose"]]}}, "lab.yaml: knowledge", "unknown variable 'agee'"),
+        ({"federation": {"roots": ["agee"]}}, "federation.yaml: knowledge", "unknown variable 'agee'"),
+        (
+            {
+                "federation": {"required": [["glucose", "age"]]},
+                "clinic": {"required": [["age", "claims"]]},
+                "insurer": {"required": [["claims", "glucose"]]},
+                "lab": {"forbidden": [["glucose", "town"]]},
+            },
+            "clinic and insurer",
+            "cycle",
+        ),
+    ],
+    ids=["two-parties", "unknown-to-a-party", "unknown-to-all", "through-the-federation"],
+)
+def test_knowledge_that_cannot_be_true_names_files_or_parties_before_there_is_a_run(village, known, where, what):
+    """People would search three files for the mistake, and could not start again into the same folder."""
+    for name, knowledge in known.items():
+        (village.federation if name == "federation" else village.own[name])["knowledge"] = knowledge
+    result = discover(village, *ALL, options=["--run", village.folder / "sim"])
+    assert (result.exit_code, len(result.stderr.splitlines())) == (3, 1), result.output
+    assert f"{where}: " in result.stderr and what in result.stderr
+    assert not (village.folder / "sim").exists()
+
+
+@pytest.mark.parametrize("parties", [ALL, ["lab"]], ids=["one-process", "network"])
+@pytest.mark.parametrize(
+    ("out", "what"),
+    [
+        ("graph.dot", "name a .json file; the picture is written beside it"),
+        ("graph.DOT", "name a .json file"),
+        ("nowhere/graph.json", "there is no folder"),
+        (".", "is a folder"),
+    ],
+)
+def test_a_graph_that_could_not_be_kept_is_not_searched_for(village, parties, out, what):
+    """The picture would take the graph's place, or hours of search would end with nothing."""
+    options = ["--out", village.folder / out]
+    options += ["--run", village.folder / "sim"] if parties == ALL else ["--wait", "1"]
+    result = discover(village, *parties, options=options)
+    assert (result.exit_code, len(result.stderr.splitlines())) == (3, 1), result.output
+    assert "--out: " in result.stderr and what in result.stderr
+    assert not (village.folder / "sim").exists() and not village.run_folder("lab").exists()
+
+
+@pytest.mark.parametrize(
     ("column", "what"),
     [(1.5, "is constant"), (None, "missing"), ("pressure", "is also held by 'clinic'")],
 )
@@ -183,3 +236,11 @@ def test_records_are_aligned_without_a_label_too(village):
     village.write_files()
     result = CliRunner().invoke(app, ["align", *village.files(*ALL)])
     assert (result.exit_code, result.stdout.splitlines()[0]) == (0, "120 aligned records")
+
+
+def test_confidence_is_told_and_kept_in_one_process_and_refused_over_the_network(village):
+    result = json.loads(in_one_process(village, "--json", "--confidence", "2").stdout.splitlines()[-1])
+    assert len(result["confidence"]) == len(result["edges"])
+    assert CausalGraph.load(village.folder / "sim" / "hub" / "graph.json").confidence is not None
+    alone = discover(village, "clinic", options=["--confidence", "2"])
+    assert alone.exit_code == 3 and "--confidence: is found in one process only" in alone.stderr

@@ -55,6 +55,23 @@ def test_by_column_tells_every_problem_at_once(frame):
         assert problem in text
 
 
+@pytest.mark.parametrize("asked", [0, "0"])
+def test_by_column_says_that_column_names_must_be_text(asked):
+    """A frame made of an array has numbers for names; asked for as text or not, the remedy is the same."""
+    with pytest.raises(DataError, match="frame: column names must be text") as caught:
+        by_column(pd.DataFrame(np.zeros((3, 2))), {"a": [asked]})
+    assert "frame.columns.map(str)" in caught.value.remedy
+
+
+def test_by_column_tells_a_number_from_a_name():
+    frame = pd.DataFrame({"0": [1, 2], "1": [3, 4]})
+    with pytest.raises(DataError) as caught:
+        by_column(frame, {"a": [0]}, label=("a", 1), secrets={"a": [1]}, id_column=1)
+    text = str(caught.value)
+    for role in ("party 'a' has unknown column 0", "unknown label column 1", "unknown id column 1", "unknown secret 1"):
+        assert f"{role} (did you mean '" in text
+
+
 def test_by_column_refuses_the_id_as_a_feature_and_an_empty_federation(frame):
     with pytest.raises(DataError, match="id column 'id' is listed at party 'a'"):
         by_column(frame, {"a": ["id", "age"]}, id_column="id")

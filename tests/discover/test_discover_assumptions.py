@@ -137,3 +137,16 @@ def test_columns_without_spread_are_no_sign_and_no_crash():
 def test_wrong_shapes_are_named():
     with pytest.raises(DataError, match=r"clinic: residuals \(500, 3\) do not fit 2 variables"):
         residual_notes(noise(), ["age", "bmi"], "clinic")
+
+
+def test_one_column_that_is_no_number_does_not_silence_the_others():
+    r2 = np.array([0.1, 0.2, 0.3, 0.4, 0.5, math.nan])
+    _, by_r2, notes = sortability_notes(np.ones(6), r2, FULL)
+    assert by_r2 == 1.0 and any(note.startswith("R² alone orders 100 %") for note in notes)
+    assert notes[-1].startswith("R² is that of 5 of 6 variables")
+    assert copy_notes([0.999, math.nan, -math.inf])[0].startswith("1 variable is explained")
+
+
+def test_a_search_is_not_lost_because_a_variable_did_not_vary_in_the_last_records():
+    _, by_r2, _ = sortability_notes(np.ones(2), [-math.inf, math.nan], np.triu(np.ones((2, 2)), 1))
+    assert math.isnan(by_r2)

@@ -4,6 +4,7 @@ import math
 
 import numpy as np
 import pytest
+from discovery_parts import chain, divided, find
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -46,3 +47,12 @@ def test_it_never_asks_more_than_all_strong_causes_are_worth(worth, weights, rec
 def test_stronger_causes_never_ask_less(worth, times):
     """Where all of them count already: a weak one that comes to count may well lower the median."""
     assert least_worth(times * worth, 5, 1000) >= least_worth(worth, 5, 1000)
+
+
+def test_the_rule_of_strength_keeps_all_candidates_and_tells_their_last_strengths():
+    """Its note says so; half-way through a refit edges were dropped by their worth all the same."""
+    tables = divided(chain(), "ab", "cde")
+    strong = {"rule": "strength", "evidence": 1e9, "least_strength": 0.1}
+    searched, refitted = (find(tables, **strong, refit_epochs=epochs) for epochs in (0, 6))
+    assert (refitted.adjacency > 0).equals(searched.adjacency > 0) and len(searched.edges)
+    assert not np.allclose(refitted.adjacency, searched.adjacency)

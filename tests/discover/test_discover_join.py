@@ -2,10 +2,13 @@
 
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
-from colonnade.discover.join import DiscoveryPlace
+from colonnade.discover.join import DiscoveryPlace, _reporter
+from colonnade.progress import Progress
+from colonnade.wire.message import Message
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "end_to_end"))
 from village import COLUMNS, Village
@@ -33,3 +36,20 @@ def test_a_sensitive_column_that_is_listed_takes_part(village):
     village.own["insurer"]["sensitive"] = [COLUMNS["insurer"][-1]]
     village.own["insurer"]["data"]["columns"] = list(COLUMNS["insurer"])
     assert columns_of(village, "insurer") == list(COLUMNS["insurer"])
+
+
+class Told(Progress):
+    def __init__(self):
+        self.steps = []
+
+    def advance(self, step, **values):
+        self.steps.append(step)
+
+
+def test_a_party_counts_the_looks_that_the_coordinator_counts(village):
+    """Weighing edges is no look, and a resumed run does not begin at the first."""
+    told = Told()
+    report = _reporter(told, SimpleNamespace(sent_bytes=0))
+    for number, (look, losses) in enumerate([(3, [0.5]), (4, [0.5]), (5, []), (5, [0.4])]):
+        report("hub", Message("run", "clinic", "strength", number, meta={"look": look, "losses": losses}))
+    assert told.steps == [3, 4, 5]

@@ -5,7 +5,7 @@ import pytest
 import yaml
 from pydantic import ValidationError
 
-from colonnade.discover.knowledge import Knowledge, combine, own_only
+from colonnade.discover.knowledge import Knowledge, check_public, check_together, combine, combine_private, own_only
 from colonnade.errors import ConfigError
 
 NAMES = ["age", "bmi", "glucose", "outcome"]
@@ -78,6 +78,64 @@ def test_contradictions_are_one_clear_error(stated, message):
     with pytest.raises(ConfigError) as caught:
         combine(stated, NAMES)
     assert message in str(caught.value) and "\n" not in str(caught.value)
+
+
+PARTIES = {"clinic": ["age"], "lab": ["bmi"], "insurer": ["glucose"], "shop": ["outcome"]}
+BYSTANDER = {"shop": Knowledge(sinks=["outcome"])}
+
+
+@pytest.mark.parametrize(
+    ("public", "private", "blamed"),
+    [
+        ({}, {"clinic": {"required": [("age", "bmi")]}, "lab": {"forbidden": [("age", "bmi")]}}, "clinic and lab"),
+        ({"roots": ["bmi"]}, {"clinic": {"required": [("age", "bmi")]}, "lab": {"roots": ["bmi"]}}, "clinic"),
+        (
+            {"required": [("glucose", "age")]},
+            {"clinic": {"required": [("age", "bmi")]}, "lab": {"required": [("bmi", "glucose")]}},
+            "clinic and lab",
+        ),
+        (
+            {},
+            {
+                "clinic": {"required": [("age", "bmi")]},
+                "lab": {"required": [("bmi", "glucose")]},
+                "insurer": {"required": [("glucose", "age")]},
+            },
+            "clinic and lab and insurer",
+        ),
+    ],
+    ids=["each-other", "public", "through-public", "circle-of-three"],
+)
+def test_a_contradiction_names_those_who_are_needed_for_it_and_nobody_else(public, private, blamed):
+    """Who has nothing to do with it would be blamed, and all would learn that it knows something."""
+    stated = {party: Knowledge(**known) for party, known in private.items()} | BYSTANDER
+    with pytest.raises(ConfigError) as caught:
+        combine_private(Knowledge(**public), stated, PARTIES)
+    assert caught.value.where == blamed
+    assert ("they" in caught.value.what) == (" and " in blamed)
+    assert not any(name in str(caught.value) for name in NAMES)
+    with pytest.raises(ConfigError, match="→") as caught:
+        check_together(Knowledge(**public), stated, PARTIES)
+    assert caught.value.where == blamed
+
+
+def test_in_one_process_a_mistake_names_the_file_it_stands_in():
+    files = {"lab": "lab.yaml: knowledge"}
+    for public, private, where in (
+        (Knowledge(roots=["agee"]), {"lab": Knowledge()}, "federation.yaml: knowledge"),
+        (Knowledge(), {"lab": Knowledge(forbidden=[("agee", "bmi")])}, "lab.yaml: knowledge"),
+        (Knowledge(), {"clinic": Knowledge(forbidden=[("age", "bmii")])}, "clinic"),
+    ):
+        with pytest.raises(ConfigError, match="unknown variable") as caught:
+            check_together(public, private, PARTIES, where="federation.yaml: knowledge", files=files)
+        assert caught.value.where == where
+
+
+def test_what_all_know_can_be_checked_without_anybodys_columns():
+    check_public(Knowledge(), where="federation.yaml")
+    check_public(Knowledge(roots=["age"], tiers=[["age"], ["bmi"]]), where="federation.yaml")
+    with pytest.raises(ConfigError, match=r"federation\.yaml: required edges form the cycle age → bmi → age"):
+        check_public(Knowledge(required=[("age", "bmi"), ("bmi", "age")]), where="federation.yaml")
 
 
 def test_a_party_may_speak_of_its_own_edges():

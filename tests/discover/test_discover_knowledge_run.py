@@ -93,7 +93,9 @@ def test_what_a_party_knows_holds_as_if_all_had_known_it():
     ("knowledge", "where", "message"),
     [
         ({"required": [("a", "c"), ("c", "a")]}, "knowledge", "the cycle a → c → a"),
-        ({"clinic": {"required": [("a", "c")]}, "lab": {"required": [("c", "a")]}}, "knowledge", "a → c → a"),
+        ({"clinic": {"required": [("a", "c")]}, "lab": {"required": [("c", "a")]}}, "clinic and lab", "a → c → a"),
+        ({"clinic": {"required": [("a", "c"), ("c", "a")]}}, "clinic", "a → c → a"),
+        ({"lab": {"forbidden": [("aa", "c")]}}, "lab", "unknown variable 'aa'"),
         ({"required": [("a", "b")], "roots": ["b"]}, "knowledge", "a → b is required and also ruled out"),
         ({"required": [("a", "bb")]}, "knowledge", "unknown variable 'bb'"),
         ({"clinc": {"roots": ["a"]}}, "knowledge", "'clinc' is no party .*did you mean 'clinic'"),
@@ -154,12 +156,17 @@ def test_what_a_party_knows_reaches_the_coordinator_and_nobody_else():
     ("private", "public", "where"),
     [
         ({"clinic": {"required": [("a", "c")]}, "lab": {"required": [("c", "a")]}}, {}, "clinic and lab"),
+        (
+            {"clinic": {"required": [("a", "c")]}, "lab": {"forbidden": [("a", "c")]}, "shop": {"sinks": ["e"]}},
+            {},
+            "clinic and lab",
+        ),
         ({"clinic": {"required": [("a", "c")]}}, {"roots": ["c"]}, "clinic"),
         ({"clinic": {"required": [("a", "c"), ("c", "a")]}}, {}, "clinic"),
         ({"clinic": {"required": [("a", "cholesterol")]}}, {}, "clinic"),
         ({"clinic": {"required": [("c", "d")]}}, {}, "clinic"),
     ],
-    ids=["each-other", "public", "itself", "unknown", "not-its-own"],
+    ids=["each-other", "bystander", "public", "itself", "unknown", "not-its-own"],
 )
 def test_a_contradiction_in_private_knowledge_stops_all_without_telling_them_the_edge(private, public, where):
     """The coordinator's last words go to every party; they must not carry what one of them told it alone."""

@@ -2,9 +2,11 @@
 
 import numpy as np
 import pytest
-from discovery_parts import chain, divided, find
+from discovery_parts import SHORT, chain, divided, find
 
+from colonnade.discover.discover import discover_tables
 from colonnade.discover.noise import feature_spend, gaussian, laplace, strength_spend, with_laplace
+from colonnade.federation.discovery import DiscoverySettings
 from colonnade.secure.norms import reveal_norms
 
 
@@ -36,6 +38,22 @@ def test_noise_changes_the_run_and_the_graph_stays_acyclic(noise, secure):
     clean = find(divided(chain(), "ab", "cde"), **settings)
     noisy = find(divided(chain(), "ab", "cde"), **settings, **noise)
     assert not np.allclose(clean.strengths, noisy.strengths, atol=1e-3)
+
+
+@pytest.mark.parametrize("secure", [False, True], ids=["plain", "secure"])
+def test_what_edges_are_worth_is_seen_through_the_same_noise_and_counted(secure):
+    """Two looks at worths without noise would tell what dozens of noisy ones hide."""
+    chosen = {**SHORT, "secure": secure, "epochs": 4, "refit_epochs": 2, "strength_epsilon": 0.5, "validate_every": 2}
+    settings, seen = DiscoverySettings.model_validate(chosen), []
+    graph = discover_tables(
+        divided(chain(), "ab", "cde"), settings, progress=False,
+        curious_coordinator=lambda step, strengths, kept: seen.append(strengths),
+    )  # fmt: skip
+    absent = ~np.eye(5, dtype=bool) & (seen[-2] == 0)
+    assert 0 < absent.sum() < 18, "noise below zero counts as nothing, and no more than about half of it is"
+    looks = len(seen) - 2
+    spent = strength_spend(0.5, looks + 2, shared=secure)
+    assert any(note.startswith(f"noise on edge strengths and worths: ε = {spent:.3g} at") for note in graph.notes)
 
 
 def test_more_looks_and_less_noise_cost_more():

@@ -48,7 +48,20 @@ def check_everything(federation: Path, party: Path | None, *, network: bool) -> 
     inspections: list[Inspection] = [inspect_defense, discovery, inspect_credentials]
     if network:
         inspections.append(inspect_peers)
-    return check_files(federation, party, inspections)
+    problems = check_files(federation, party, inspections)
+    return problems + [problem for problem in _public_knowledge(federation) if problem not in problems]
+
+
+def _public_knowledge(federation: Path) -> list[Problem]:
+    """Check what all may know even where there is no party file, or none that can be used."""
+    from colonnade.cli.inspections import inspect_public_knowledge
+    from colonnade.federation.files import read_federation
+    from colonnade.federation.problems import ProblemsError
+
+    try:
+        return inspect_public_knowledge(read_federation(federation), federation)
+    except ProblemsError:
+        return []  # told already
 
 
 def _print(problems: list[Problem]) -> None:

@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from colonnade.errors import ConfigError
+
 if TYPE_CHECKING:
     from colonnade.discover.graph import CausalGraph
     from colonnade.progress import Progress
@@ -34,16 +36,24 @@ def discover(
         str | None, typer.Option(help="In one process the folder for run folders; else the run's name, agreed.")
     ] = None,
     resume: Annotated[bool, typer.Option("--resume", help="Go on from the last look that all hold.")] = False,
+    confidence: Annotated[
+        int, typer.Option(min=0, help="In one process: searches on resampled records that tell how sure each edge is.")
+    ] = 0,
     wait: Annotated[float, typer.Option(min=1, help="Seconds to wait for the others to start.")] = 300.0,
     as_json: Annotated[bool, typer.Option("--json", help="Progress and result as JSON lines.")] = False,
 ) -> None:
     """Align, then find one causal graph: who causes what, across all parties' columns."""
     from colonnade.progress import make_progress
 
+    if out is not None:
+        _check_out(out)
+    if confidence and len(party) == 1:
+        remedy = "give every party's file; over the network every search would show the parties more of each other"
+        raise ConfigError("is found in one process only", where="--confidence", remedy=remedy)
     with make_progress("json" if as_json else "auto") as progress:
         if len(party) > 1:
             name, folder = None, Path(run or "runs/discover")
-            graph = _in_one_process(federation, party, folder, progress, resume)
+            graph = _in_one_process(federation, party, folder, progress, resume, confidence)
         else:
             name, folder, graph = _over_network(federation, party[0], run, progress, resume, wait)
     if out is not None:
@@ -51,14 +61,25 @@ def discover(
     _tell(graph, name, folder, out, as_json)
 
 
+def _check_out(out: Path) -> None:
+    """Raise if the graph could not be written there: after the search, hours later, it would be too late."""
+    if out.suffix.lower() == ".dot":
+        remedy = "name a .json file; the picture is written beside it"
+        raise ConfigError(f"{out} is the name of a picture, not of a graph", where="--out", remedy=remedy)
+    if out.is_dir():
+        raise ConfigError(f"{out} is a folder", where="--out", remedy="name a .json file in it")
+    if not out.parent.is_dir():
+        raise ConfigError(f"there is no folder {out.parent}", where="--out", remedy="make it, or name another")
+
+
 def _in_one_process(
-    federation: Path, parties: Sequence[Path], folder: Path, progress: Progress, resume: bool
+    federation: Path, parties: Sequence[Path], folder: Path, progress: Progress, resume: bool, confidence: int
 ) -> CausalGraph:
     from colonnade.discover.join import DiscoveryPlace
     from colonnade.discover.simulate import simulate
     from colonnade.place import places_of
 
-    return simulate(places_of(DiscoveryPlace, federation, parties), folder, progress, resume)
+    return simulate(places_of(DiscoveryPlace, federation, parties), folder, progress, resume, confidence)
 
 
 def _over_network(
@@ -82,7 +103,8 @@ def _tell(graph: CausalGraph, name: str | None, folder: Path, out: Path | None, 
     if as_json:
         edges = [[edge.cause, edge.effect, edge.strength] for edge in graph.edge_list()]
         result = {"event": "result", "party": name, "run": str(folder), "graph": str(out or ""), "edges": edges}
-        typer.echo(json.dumps({**result, "contributions": graph.contributions}))
+        sure = None if graph.confidence is None else [edge.confidence for edge in graph.edge_list()]
+        typer.echo(json.dumps({**result, "confidence": sure, "contributions": graph.contributions}))
         return
     typer.echo(repr(graph))
     where = f"{name}: finished; run folder {folder}" if name else f"run folders: {folder}"

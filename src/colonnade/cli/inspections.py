@@ -44,21 +44,21 @@ def inspect_defense(federation: FederationFile, party: PartyFile, path: Path) ->
 def inspect_discovery(
     federation: FederationFile, party: PartyFile, path: Path, federation_path: Path = Path("federation.yaml")
 ) -> Iterable[Problem]:
-    """Check that the columns can be variables, and that what the party knows about them can be true."""
+    """Check what all know, that the columns can be variables, and that what the party knows about them can be true."""
+    problems = inspect_public_knowledge(federation, federation_path)
     if not federation.discovers or party.party not in federation.parties or party.data is None:
-        return []
+        return problems
     if not party.data.path.exists():
-        return []  # told already, as is all that is wrong with ids and values
+        return problems  # told already, as is all that is wrong with ids and values
     from colonnade.discover.join import DiscoveryPlace
 
     place = DiscoveryPlace(federation, party, "check", federation_path, path)
     try:
         table = place.table()
     except DataError as error:
-        if party.data.kind == "table":
-            return []
-        return [Problem(f"discovery: {error.what}", path, "data.kind", error.remedy or "")]
-    problems = []
+        if party.data.kind != "table":
+            problems.append(Problem(f"discovery: {error.what}", path, "data.kind", error.remedy or ""))
+        return problems
     try:
         place.check_columns(table)
     except (ConfigError, DataError) as error:
@@ -67,9 +67,22 @@ def inspect_discovery(
     try:
         place.check_knowledge([str(name) for name in table.columns])
     except ConfigError as error:
-        file, _, field = (error.where or "").rpartition(": ")
-        problems.append(Problem(f"discovery: {error.what}", Path(file), field, error.remedy or ""))
+        if error.where != f"{federation_path}: knowledge":  # told already
+            problems.append(Problem(f"discovery: {error.what}", path, "knowledge", error.remedy or ""))
     return problems
+
+
+def inspect_public_knowledge(federation: FederationFile, path: Path) -> list[Problem]:
+    """Check that what all may know can be true: that needs nobody's columns, so everybody can be told."""
+    if not federation.discovers:
+        return []
+    from colonnade.discover.knowledge import check_public
+
+    try:
+        check_public(federation.knowledge, where=f"{path}: knowledge")
+    except ConfigError as error:
+        return [Problem(f"discovery: {error.what}", path, "knowledge", error.remedy or "")]
+    return []
 
 
 def inspect_credentials(federation: FederationFile, party: PartyFile, path: Path) -> Iterable[Problem]:

@@ -32,6 +32,9 @@ def by_column(
         secrets: sensitive columns of parties; features too where `parties` lists them at the same party.
         id_column: the column with the ids; None takes the frame's index.
     """
+    if not all(isinstance(name, str) for name in frame.columns):
+        remedy = "frame.columns = frame.columns.map(str) makes them so"
+        raise DataError("column names must be text", where="frame", remedy=remedy)
     kept = dict(secrets or {})
     problems = _column_problems(frame, parties, label, id_column) + _secret_problems(frame, parties, label, kept)
     if problems:
@@ -148,14 +151,14 @@ def _column_problems(
             problems.append(f"party '{party}' has neither columns nor the label (give it columns, or leave it out)")
         for column in columns:
             if column not in known:
-                problems.append(f"party '{party}' has unknown column '{column}' ({nearest(column, known)})")
+                problems.append(f"party '{party}' has unknown column {_shown(column)} ({nearest(column, known)})")
             elif column in owner:
                 problems.append(f"column '{column}' is at party '{owner[column]}' and again at party '{party}'")
             owner.setdefault(column, party)
     if label is not None:
         problems += _label_problems(label, owner, parties, known)
     if id_column is not None and id_column not in known:
-        problems.append(f"unknown id column '{id_column}' ({nearest(id_column, known)})")
+        problems.append(f"unknown id column {_shown(id_column)} ({nearest(id_column, known)})")
     if id_column in owner:
         problems.append(f"id column '{id_column}' is listed at party '{owner[id_column]}'")
     return problems
@@ -169,7 +172,7 @@ def _label_problems(
     if party not in parties:
         problems.append(f"the label is at unknown party '{party}' ({nearest(party, parties)})")
     if column not in known:
-        problems.append(f"unknown label column '{column}' ({nearest(column, known)})")
+        problems.append(f"unknown label column {_shown(column)} ({nearest(column, known)})")
     if column in owner:
         problems.append(f"the label column '{column}' is also a feature of party '{owner[column]}'")
     return problems
@@ -192,12 +195,17 @@ def _secret_problems(
             problems.append(f"secrets are at unknown party '{party}' ({nearest(party, parties)})")
         for column in columns:
             if column not in known:
-                problems.append(f"party '{party}' has unknown secret '{column}' ({nearest(column, known)})")
+                problems.append(f"party '{party}' has unknown secret {_shown(column)} ({nearest(column, known)})")
             elif owner.get(column, party) != party:
                 problems.append(f"secret '{column}' of party '{party}' is a column of party '{owner[column]}'")
             elif label is not None and column == label[1]:
                 problems.append(f"secret '{column}' of party '{party}' is the label")
     return problems
+
+
+def _shown(column: object) -> str:
+    """Return a name in quotes, and what is no text without: 0 is not the column '0'."""
+    return f"'{column}'" if isinstance(column, str) else str(column)
 
 
 def _check_parties(parties: Sequence[str]) -> None:

@@ -42,13 +42,14 @@ def sortability_notes(
 
     Args:
         variances: of each raw column, before standardising.
-        r2: the share of each variable's variance that all others explain; None if not known. It must come from a model
-            in which every other variable may explain it: explained by its causes alone, it grows along any graph.
+        r2: the share of each variable's variance that all others explain; None if not known, not finite where a
+            variable has none: it is not continuous, or did not vary in the last records. It must come from a model in
+            which every other variable may explain it: explained by its causes alone, it grows along any graph.
         mask: the graph, [cause, effect].
         standardised: whether the search saw unit variances.
 
     Returns:
-        Varsortability, R²-sortability and notes; NaN for a graph without edges, and where `r2` is not known of all.
+        Varsortability, R²-sortability among variables that have an R², and notes; NaN for a graph without edges.
 
     >>> chain = np.triu(np.ones((5, 5)), 1)
     >>> variance, _, notes = sortability_notes([1, 2, 3, 4, 5], None, chain)
@@ -57,8 +58,8 @@ def sortability_notes(
     """
     edges = np.asarray(mask) != 0
     by_variance = varsortability(variances, edges)
-    # A variable that did not vary in the last records that were looked at has no R².
-    by_r2 = math.nan if r2 is None or not np.isfinite(r2).all() else r2_sortability(r2, edges)
+    explained, known = _known(r2, len(edges))
+    by_r2 = r2_sortability(explained[known], edges[np.ix_(known, known)]) if known.any() else math.nan
     notes = []
     if _suspicious(by_variance, edges):
         consequence = (
@@ -73,7 +74,17 @@ def sortability_notes(
             f"R² alone orders {_percent(by_r2)} of the paths: standardising does not take that away, and the graph may "
             "show no more than how well each variable can be predicted"
         )
+    if r2 is not None and not known.all():
+        notes.append(
+            f"R² is that of {known.sum()} of {len(known)} variables: the others are no continuous numbers, "
+            "or did not vary in the last records"
+        )
     return by_variance, by_r2, notes
+
+
+def _known(r2: npt.ArrayLike | None, count: int) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.bool_]]:
+    explained = np.full(count, math.nan) if r2 is None else np.asarray(r2, dtype=np.float64)
+    return explained, np.isfinite(explained)
 
 
 def copy_notes(r2: npt.ArrayLike) -> list[str]:

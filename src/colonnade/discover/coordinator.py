@@ -110,7 +110,7 @@ class Coordinator:
         )
         count = len(self.variables)
         self._kept, self._weights = np.zeros((count, count), bool), np.zeros((count, count))
-        start = self._resume(about)
+        start = self._start = self._resume(about)
         widths = {party: list(layout.widths) for party, layout in self.layouts.items()}
         for party in self.agreement.parties:
             self.conversation.send(party, "plan", meta={"start": start, "widths": widths})
@@ -154,6 +154,8 @@ class Coordinator:
             self._keep(look, stage, strengths, self._candidates(strengths))
         else:
             self._answer(look, stage, strengths, verdict.factors)
+            if stage == "end":
+                self._weights = strengths
         if stage == "weigh":
             self._weigh(look)
         values = {"loss": float(losses.mean()), "h": verdict.rho, "edges": verdict.edges}
@@ -191,9 +193,10 @@ class Coordinator:
         """Return the stage that follows a look."""
         if look < self._searching:
             return "search"
+        weighs = self.settings.rule == "worth"
         if look == self._looks:
-            return "weigh" if self.settings.rule == "worth" else "end"
-        return "weigh" if look == self._halfway and look > self._searching else "refit"
+            return "weigh" if weighs else "end"
+        return "weigh" if weighs and look == self._halfway and look > self._searching else "refit"
 
     def _weigh(self, look: int) -> None:
         """Learn what each edge is worth, Δ = ½ ‖w‖² in the metric of the decoder's curvature; drop the worthless."""
@@ -281,17 +284,16 @@ class Coordinator:
         # A required edge stays, even one that fixed point has rounded to nothing.
         least = np.where(self.constraints.required, np.finfo(np.float64).tiny, 0.0)
         adjacency = np.where(self._kept, np.maximum(self._weights, least), 0.0)
-        explained = None if np.isnan(self._explained).any() else self._explained
         by_variance, by_r2, order_notes = sortability_notes(
-            self.variances, explained, self._kept, self.settings.standardise
+            self.variances, self._explained, self._kept, self.settings.standardise
         )
-        copies = [] if explained is None else copy_notes(explained)
+        copies = copy_notes(self._explained)
         names = self.variables
         return CausalGraph(
             adjacency=pd.DataFrame(adjacency, names, names),
             party_of={name: party for party in self.agreement.parties for name in self.names[party]},
             strengths=pd.DataFrame(self._weights, names, names),
-            notes=[self._rule(), *self._privacy(), *self._judged(brought), *order_notes, *copies],
+            notes=[self._rule(), *self._privacy(), *self._judged(brought), *order_notes, *copies, *self._resumed()],
             cost={
                 "seconds": seconds,
                 "exchanges": self._looks * self.settings.validate_every,
@@ -301,6 +303,9 @@ class Coordinator:
             r2_sortability=by_r2,
             contributions=shares(brought),
         )
+
+    def _resumed(self) -> list[str]:
+        return [f"resumed at look {self._start}: seconds and bytes count from there"] if self._start else []
 
     def _judged(self, brought: Mapping[str, float]) -> list[str]:
         """Say how much there was to share, and on how many records that was judged."""
@@ -333,9 +338,11 @@ class Coordinator:
                 f"products hide columns with at least {self._hidden_by:.0f} statistical bits over the whole run"
             )
         if settings.strength_epsilon is not None:
-            spent = strength_spend(settings.strength_epsilon, self._looks, shared=settings.secure)
+            seen = self._looks + sum(self._after(look) == "weigh" for look in range(1, self._looks + 1))
+            spent = strength_spend(settings.strength_epsilon, seen, shared=settings.secure)
             notes.append(
-                f"noise on edge strengths: ε = {spent:.3g} at δ = {DELTA:g}, if one record changes none by over 1"
+                f"noise on edge strengths and worths: ε = {spent:.3g} at δ = {DELTA:g}, if one record changes none by "
+                "over 1"
             )
         if settings.feature_noise:
             notes.append(f"features carried noise of deviation {settings.feature_noise:g} in every exchange")

@@ -117,7 +117,10 @@ class Decoders:
         return DecoderGradients(losses.T, back.transpose(1, 0, 2).reshape(len(z), -1), found)
 
     def explained(self, z: Array, target: Array, observed: Mask) -> Array:
-        """Return the share of each continuous variable's variance that its decoder explains, (d,); NaN for others."""
+        """Return the share of each continuous variable's variance that its decoder explains, (d,); NaN for others.
+
+        Not finite either where a variable does not vary in these records.
+        """
         top, found = self._layers(z)[-1], np.full(self.d, np.nan)
         for family in self._families:
             if family.name == "continuous":
@@ -125,9 +128,10 @@ class Decoders:
                 seen, values = observed.T[rows], target.T[rows]
                 means = self._outputs(family, top[rows])[..., 0]
                 count = seen.sum(axis=1)
-                centre = (values * seen).sum(axis=1) / count
-                spread = (np.square(values - centre[:, None]) * seen).sum(axis=1)
-                found[rows] = 1.0 - (np.square(values - means) * seen).sum(axis=1) / spread
+                with np.errstate(divide="ignore", invalid="ignore"):  # what did not vary here has no share
+                    centre = (values * seen).sum(axis=1) / count
+                    spread = (np.square(values - centre[:, None]) * seen).sum(axis=1)
+                    found[rows] = 1.0 - (np.square(values - means) * seen).sum(axis=1) / spread
         return found
 
     def curvature(self, z: Array, observed: Mask) -> Array:

@@ -166,12 +166,12 @@ def _names(known: Knowledge) -> set[str]:
 
 
 def _reporter(progress: Progress, channel: Channel) -> Observer:
-    """Return what counts the coordinator's looks by this party's own messages: nobody else tells it."""
+    """Return what follows the coordinator's looks by this party's own messages; weighing edges is none of them."""
     progress.start(None, "discover")
 
     def report(_: str, message: Message) -> None:
         if message.kind == "strength" and message.meta["losses"]:
             loss = float(np.mean(message.meta["losses"]))
-            progress.advance(message.step + 1, loss=loss, sent_bytes=channel.sent_bytes)
+            progress.advance(message.meta["look"], loss=loss, sent_bytes=channel.sent_bytes)
 
     return report

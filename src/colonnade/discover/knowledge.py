@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import combinations
 from typing import Any
 
 import numpy as np
@@ -14,7 +15,18 @@ from colonnade.discover.variables import Mask
 from colonnade.errors import ConfigError, nearest
 from colonnade.federation.knowledge import Edge, Knowledge
 
-__all__ = ["Constraints", "Edge", "Knowledge", "Stated", "combine", "combine_private", "divide", "own_only"]
+__all__ = [
+    "Constraints",
+    "Edge",
+    "Knowledge",
+    "Stated",
+    "check_public",
+    "check_together",
+    "combine",
+    "combine_private",
+    "divide",
+    "own_only",
+]
 
 Stated = Knowledge | Mapping[str, Any]
 """Knowledge, or a mapping of its parts."""
@@ -35,8 +47,13 @@ class Constraints:
     forbidden: Mask
 
 
-def combine(knowledge: Iterable[Knowledge], variables: Sequence[str]) -> Constraints:
+def combine(knowledge: Iterable[Knowledge], variables: Sequence[str], where: str = _WHERE) -> Constraints:
     """Put together what all have stated about these variables.
+
+    Args:
+        knowledge: what each has stated.
+        variables: those of the graph, in its order.
+        where: whom or which file an error names.
 
     Raises:
         ConfigError: an unknown variable, a variable in two tiers, an edge both required and forbidden, or a required
@@ -50,11 +67,11 @@ def combine(knowledge: Iterable[Knowledge], variables: Sequence[str]) -> Constra
     required = np.zeros((len(variables), len(variables)), dtype=bool)
     forbidden = np.zeros_like(required)
     for stated in knowledge:
-        _check_names(stated, places)
+        _check_names(stated, places, where)
         for cause, effect in stated.required:
             required[places[cause], places[effect]] = True
         _forbid(stated, places, forbidden)
-    _check_contradictions(required, forbidden, variables)
+    _check_contradictions(required, forbidden, variables, where)
     # An edge against a path of required ones can never be in the graph, so it need not be learned.
     return Constraints(required, forbidden | reachable(required).T)
 
@@ -70,10 +87,10 @@ def combine_private(
         names: each party's variables; together they are the variables of the graph, in this order.
 
     Raises:
-        ConfigError: as `combine`. An error stops the run and is told to everybody: it names parties, but no edge that a
-            party has stated in private.
+        ConfigError: as `combine`. An error stops the run and is told to everybody: it names the parties that a
+            contradiction needs and no other, and no edge that a party has stated in private.
     """
-    variables = [name for own in names.values() for name in own]
+    variables = _together(names)
     combine([public], variables)
     for party, stated in private.items():
         try:
@@ -83,12 +100,72 @@ def combine_private(
             what = "knows something of its edges that cannot be used"
             remedy = "look for unknown names, cycles, edges between others and edges both required and forbidden"
             raise ConfigError(what, where=party, remedy=remedy) from error
-    try:
-        return combine([public, *private.values()], variables)
-    except ConfigError as error:
-        parties = [party for party, stated in private.items() if stated != Knowledge()]
-        what = "what they know contradicts each other or what all know"
-        raise ConfigError(what, where=" and ".join(parties), remedy="talk about your knowledge of edges") from error
+    parties = _smallest_contradiction(public, private, variables)
+    if parties:
+        alone = "what it knows contradicts what all know"
+        what = alone if len(parties) == 1 else "what they know contradicts each other or what all know"
+        raise ConfigError(what, where=" and ".join(parties), remedy="talk about your knowledge of edges")
+    return combine([public, *private.values()], variables)
+
+
+def check_together(
+    public: Knowledge,
+    private: Mapping[str, Knowledge],
+    names: Mapping[str, Sequence[str]],
+    *,
+    where: str = _WHERE,
+    files: Mapping[str, str] | None = None,
+) -> None:
+    """Where one process holds everything and has nobody to hide from: raise if it cannot all be true, and tell why.
+
+    Args:
+        public: what all may know.
+        private: what each party has stated.
+        names: each party's variables; together they are the variables of the graph.
+        where: what an error in `public` names.
+        files: what an error in one party's knowledge names, its own name where it is not there.
+
+    Raises:
+        ConfigError: as `combine`; a contradiction between parties names the fewest that make one.
+    """
+    variables = _together(names)
+    combine([public], variables, where)
+    for party, stated in private.items():
+        combine([public, stated], variables, (files or {}).get(party, party))
+    parties = _smallest_contradiction(public, private, variables)
+    combine([public, *(private[party] for party in parties)], variables, " and ".join(parties))
+
+
+def check_public(public: Knowledge, where: str) -> None:
+    """Raise ConfigError if what all may know contradicts itself, whatever columns there are."""
+    combine([public], sorted(set(_named(public))), where)
+
+
+def _together(names: Mapping[str, Sequence[str]]) -> list[str]:
+    return [name for own in names.values() for name in own]
+
+
+def _smallest_contradiction(
+    public: Knowledge, private: Mapping[str, Knowledge], variables: Sequence[str]
+) -> tuple[str, ...]:
+    """Return the fewest parties whose knowledge cannot be true together with what all know; none if all of it can.
+
+    Who is not needed for a contradiction has nothing to do with it, and others need not learn that it knows anything.
+    """
+
+    def fails(parties: Iterable[str]) -> bool:
+        try:
+            combine([public, *(private[party] for party in parties)], variables)
+        except ConfigError:
+            return True
+        return False
+
+    speaking = [party for party, stated in private.items() if stated != Knowledge()]
+    if not fails(speaking):
+        return ()
+    # Only a cycle through many parties needs more than two, so that the search is short.
+    groups = (group for count in range(1, len(speaking) + 1) for group in combinations(speaking, count))
+    return next(filter(fails, groups))
 
 
 def divide(
@@ -114,7 +191,7 @@ def divide(
                 raise ConfigError(f"'{party}' is no party", where=_WHERE, remedy=nearest(party, known))
             private[party] = _read(stated, party)
             own_only(private[party], names[party], where=party)
-    combine([public, *private.values()], [name for own in names.values() for name in own])
+    check_together(public, private, names)
     return public, private
 
 
@@ -159,15 +236,20 @@ def _foreign(what: str, where: str) -> ConfigError:
     )
 
 
-def _check_names(stated: Knowledge, places: dict[str, int]) -> None:
-    tiers = [name for tier in stated.tiers for name in tier]
-    edges = [name for edge in (*stated.required, *stated.forbidden) for name in edge]
-    for name in (*edges, *tiers, *stated.roots, *stated.sinks):
+def _named(stated: Knowledge) -> list[str]:
+    """Return every name in the order in which it is stated, as often as it is."""
+    groups = (*stated.required, *stated.forbidden, *stated.tiers, stated.roots, stated.sinks)
+    return [name for group in groups for name in group]
+
+
+def _check_names(stated: Knowledge, places: dict[str, int], where: str) -> None:
+    for name in _named(stated):
         if name not in places:
-            raise ConfigError(f"unknown variable '{name}'", where=_WHERE, remedy=nearest(name, places))
+            raise ConfigError(f"unknown variable '{name}'", where=where, remedy=nearest(name, places))
+    tiers = [name for tier in stated.tiers for name in tier]
     for name in tiers:
         if tiers.count(name) > 1:
-            raise ConfigError(f"'{name}' stands in two tiers", where=_WHERE, remedy="leave it in one")
+            raise ConfigError(f"'{name}' stands in two tiers", where=where, remedy="leave it in one")
 
 
 def _forbid(stated: Knowledge, places: dict[str, int], forbidden: Mask) -> None:
@@ -182,17 +264,17 @@ def _forbid(stated: Knowledge, places: dict[str, int], forbidden: Mask) -> None:
     forbidden[[places[name] for name in stated.sinks], :] = True
 
 
-def _check_contradictions(required: Mask, forbidden: Mask, variables: Sequence[str]) -> None:
+def _check_contradictions(required: Mask, forbidden: Mask, variables: Sequence[str], where: str) -> None:
     cycle = _cycle(required)
     if cycle:
         path = " → ".join(variables[place] for place in cycle)
-        raise ConfigError(f"required edges form the cycle {path}", where=_WHERE, remedy="take one of them back")
+        raise ConfigError(f"required edges form the cycle {path}", where=where, remedy="take one of them back")
     both = np.argwhere(required & forbidden)
     if len(both):
         cause, effect = (variables[place] for place in both[0])
         raise ConfigError(
             f"the edge {cause} → {effect} is required and also ruled out by a forbidden edge, a tier, a root or a sink",
-            where=_WHERE,
+            where=where,
             remedy="take one of the two back",
         )
 

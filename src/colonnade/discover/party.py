@@ -77,7 +77,7 @@ class Party:
         self.columns = seat.columns
         self.checkpoints = Checkpoints(seat.checkpoint_folder)
         self.seconds: dict[str, float] = defaultdict(float)
-        self.step = 0
+        self.step, self._looked = 0, 0
         self._stage = "search"
         self._losses: list[Floats] = []
         self._kept: Floats | None = None
@@ -205,9 +205,7 @@ class Party:
         with self._timed("strengths"):
             strengths = self.exchange.squared_strengths()
         strengths["own"] = self.own.squared_strengths(self.weights, self.settings.hidden)
-        if self.settings.strength_epsilon is not None:
-            scale = 1 / self.settings.strength_epsilon
-            strengths = {name: with_laplace(squares, scale) for name, squares in strengths.items()}
+        strengths = self._blurred(strengths, sensitivity=1.0)
         losses = np.mean(self._losses, axis=0).tolist()
         self._losses.clear()
         if self._stage == "search":
@@ -215,13 +213,15 @@ class Party:
         self._obey(strengths, losses)
 
     def _obey(self, strengths: Mapping[str, Array], losses: Sequence[float]) -> None:
-        self.conversation.send(self.agreement.coordinator, "strength", strengths, {"losses": losses, **self._course()})
+        meta = {"look": self._looked + 1, "losses": losses, **self._course()}
+        self.conversation.send(self.agreement.coordinator, "strength", strengths, meta)
         verdict = self._from_coordinator("verdict")
+        self._looked = int(verdict.meta["look"])
         self._stage = str(verdict.meta["stage"])
         with self._timed("scale"):
             self._scale(verdict, restrict=bool(verdict.meta["restrict"]))
         if verdict.meta["checkpoint"]:
-            self._save(int(verdict.meta["look"]))
+            self._save(self._looked)
 
     def _course(self) -> dict[str, float | None]:
         """Return what the coordinator is told about every party's traffic, and about how well products are hidden."""
@@ -249,7 +249,14 @@ class Party:
         with self._timed("weigh"):
             worth = self.exchange.squared_strengths(metric)
         worth["own"] = self.own.squared_strengths(measured(self.weights, metric), self.settings.hidden)
-        self._obey(worth, [])
+        self._obey(self._blurred(worth, sensitivity=2 / METRIC_UNIT**2), [])
+
+    def _blurred(self, squares: dict[str, Array], sensitivity: float) -> dict[str, Array]:
+        """Add the noise that was agreed on; `sensitivity` is what stands for 1, a strength's square or a nat."""
+        if self.settings.strength_epsilon is None:
+            return squares
+        scale = sensitivity / self.settings.strength_epsilon
+        return {name: with_laplace(square, scale) for name, square in squares.items()}
 
     def _curvature(self) -> Floats:
         """Return the mean curvature (variables, hidden, hidden) of each variable's loss over all records."""
@@ -311,7 +318,7 @@ class Party:
             self.exchange.load(under("exchange", state))
             self.decoders.load(under("decoders", state))
             self.weights, self._kept, self._momentum = state["weights"], state.get("kept"), state["momentum"]
-            self.step, self._stage = int(meta["exchanges"]), str(meta["stage"])
+            self.step, self._stage, self._looked = int(meta["exchanges"]), str(meta["stage"]), look
         self.checkpoints.forget(after=look)
 
     @contextmanager

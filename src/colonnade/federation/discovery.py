@@ -38,7 +38,7 @@ class DiscoverySettings(Settings):
         missing: what to do with missing values: `refuse`, or `impute` them as causes and ignore them as effects.
         standardise: whether every column is brought to unit variance; raw variances would order the graph by scale.
         reveal: whether every party learns all edges, or only those that touch its own variables.
-        strength_epsilon: Laplace noise on edge strengths, spent once per look; None adds none.
+        strength_epsilon: Laplace noise on edge strengths and worths, spent once per look; None adds none.
         feature_noise: standard deviation of the noise that each party hides in its features; 0 adds none.
         held_out: share of the records that nothing is learned from: what each party's columns contribute is judged on
             them, and each target party sees every other party's features of them apart. 0 leaves that out.
