@@ -221,6 +221,8 @@ def test_what_is_timed_alone_is_not_timed_while_gathering(tmp_path):
     [
         ("squares", "out: no row is kept here (name the folder that a run of this bench and preset wrote, or run it "
          "without --gather)"),
+        ("keystone-frontier-cut6", "out: no row is kept here (name the folder that a run of this bench and preset "
+         "wrote, or run it without --gather)"),
         ("secure-matmul", "--gather: 'secure-matmul' keeps no rows (run it without --gather)"),
         ("causshield-matrix", "--gather: a matrix is whole or not there (run it again without --gather: cells that are "
          "there are not computed again)"),
@@ -231,6 +233,21 @@ def test_what_cannot_be_gathered_is_one_line(squares, command, tmp_path, monkeyp
     ran = command("run", name, "--gather", "--preset", "smoke", "--out", "out")
     assert ran.exit_code == 3 and ran.stderr.splitlines()[-1] == f"error: {line}"
     assert not (tmp_path / "out/result.json").exists()
+
+
+def test_rows_that_were_never_run_are_no_table(command, tmp_path):
+    """Rows that hold published numbers alone would overwrite a result that was hours of work."""
+    (tmp_path / "result.json").write_text("precious")
+    ran = command("run", "vfedcd-table6", "--gather", "--preset", "smoke", "--out", tmp_path)
+    assert ran.exit_code == 3 and "no row is kept here" in ran.stderr
+    assert (tmp_path / "result.json").read_text() == "precious"
+
+
+def test_a_damaged_row_is_named(squares, command, tmp_path):
+    list(finished([Square(2)], Progress(), tmp_path / "rows"))
+    (tmp_path / "rows/square-2.json").write_text('{"squa')
+    ran = command("run", squares, "--preset", "smoke", "--out", tmp_path)
+    assert ran.exit_code == 3 and "square-2.json: is damaged (delete it: the row is run again)" in ran.stderr
 
 
 # -- the command -----------------------------------------------------------------------------------------------------
@@ -258,6 +275,7 @@ def test_the_command_runs_on_an_engine_and_the_result_says_so(squares, command, 
         (["--engine", "slurm"], "engine: unknown engine 'slurm' (known: local, ray)"),
         (["--engine", "rai"], "engine: unknown engine 'rai' (did you mean 'ray'?)"),
         (["--address", "auto"], "address: an address is for a cluster (choose the engine 'ray')"),
+        (["--gather", "--engine", "ray"], "--gather: nobody is needed to gather (leave engine and address out)"),
     ],
 )
 def test_a_wrong_choice_is_one_line_before_anything_runs(squares, command, tmp_path, options, line):

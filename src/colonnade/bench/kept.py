@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from colonnade.bench.workers import ALONE, Workers
-from colonnade.errors import ColonnadeError, RunError
+from colonnade.errors import ColonnadeError, ConfigError, RunError
 from colonnade.progress import Progress
 from colonnade.run import write_atomically
 
@@ -67,8 +67,12 @@ def finished(
         folder: keeps results; None keeps nothing.
         workers: who run it; results are kept here, wherever they come from. Whoever only gathers runs nothing.
         device: where jobs compute; on `cuda` each of Ray's tasks asks for one GPU.
+
+    Raises:
+        ConfigError: a kept result is damaged, or a job finds a mistake.
     """
     kept = {place: found for place, job in enumerate(work) if (found := _kept(folder, job)) is not None}
+    workers.kept.append(len(kept))
     yield from kept.items()
     waiting = [place for place in range(len(work)) if place not in kept]
     if not waiting:
@@ -114,7 +118,10 @@ class _Wordless(ast.NodeTransformer):
 def _kept(folder: Path | None, job: Job) -> Any:
     if folder is None or not (path := folder / job.file_name).is_file():
         return None
-    return json.loads(path.read_bytes())
+    try:
+        return json.loads(path.read_bytes())
+    except ValueError as error:
+        raise ConfigError("is damaged", where=str(path), remedy="delete it: the row is run again") from error
 
 
 def _titles(work: Sequence[Job], places: Iterable[int]) -> str:

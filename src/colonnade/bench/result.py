@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 import json
 import shlex
+from dataclasses import replace
 from importlib.metadata import distributions
 from pathlib import Path
 from typing import Any
@@ -39,13 +40,13 @@ def run_bench(name: str, preset: str, out: Path, progress: Progress, workers: Wo
     if workers.gather and "workers" not in takes:
         raise ConfigError(f"'{name}' keeps no rows", where="--gather", remedy="run it without --gather")
     _make_folder(out)
-    noted = _Noted(progress)
+    noted, workers = _Noted(progress), replace(workers, kept=[])
     if workers.engine != "local" or workers.gather:
         what = "rows were run before" if workers.gather else "rows were tasks of Ray"
         noted.message(f"{what}; the device named here is that of the machine that gathered them")
     options, made_with = {"folder": out / "rows", "workers": workers}, versions()  # files may change while it runs
     rows = bench(preset, noted, **{name: value for name, value in options.items() if name in takes})
-    if workers.gather and not rows:
+    if workers.gather and not any(workers.kept):
         remedy = "name the folder that a run of this bench and preset wrote, or run it without --gather"
         raise ConfigError("no row is kept here", where=str(out), remedy=remedy)
     asked = ["--gather"] if workers.gather else []

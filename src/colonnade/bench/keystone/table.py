@@ -115,6 +115,8 @@ def compare(
         if result is not None:
             found[work[place]] = result
         progress.advance(done)
+    if not found:
+        return []
     rows = _rows(found, _paces(found, preset, progress, folder, workers))
     for text in _verdicts(rows):
         progress.message(text)
