@@ -11,7 +11,7 @@ from safetensors.numpy import load_file
 from torch import nn
 
 import colonnade as co
-from colonnade.attack import Knowledge, run_attack
+from colonnade.attack import Knowledge, make_attack, run_attack
 from colonnade.audit.attacks import fresh
 from colonnade.audit.challenge import export_challenge, read_challenge
 from colonnade.audit.held_out import divide, held_out_of
@@ -37,6 +37,12 @@ def guessed(attack, folder, path, seed=0):
     guesses = run_attack(fresh(attack, seed, "cpu"), read_challenge(folder))
     np.savez(path, guesses=guesses.numpy())
     return path
+
+
+def own_digest(listed):
+    """Written anew from the page that tells of it, so that the page is true."""
+    rest = {key: value for key, value in listed.items() if key != "sha256"}
+    return hashlib.sha256(json.dumps(rest, sort_keys=True, separators=(",", ":")).encode()).hexdigest()
 
 
 @pytest.mark.parametrize(
@@ -84,7 +90,8 @@ def test_any_program_can_read_it(trained, folders):
     """With a JSON reader and the safetensors format alone: the digests, the shapes, the order of records."""
     folder = export(trained, Linear(), folders, seed=3)
     listed = json.loads((folder / "challenge.json").read_text())
-    assert listed["format"] == 1
+    assert listed["format"] == 2
+    assert own_digest(listed) == listed["sha256"]
     for name, entry in listed["files"].items():
         assert hashlib.sha256((folder / name).read_bytes()).hexdigest() == entry["sha256"]
         assert {key: list(value.shape) for key, value in load_file(folder / name).items()} == entry["tensors"]
@@ -168,6 +175,25 @@ def test_the_building_is_told_with_the_layers_of_the_defense(folders):
     assert evidence.defense_operator(torch.ones(1)).item() == 2
 
 
+@pytest.mark.parametrize("granted", [["defense_operator"], ["architecture", "defense_operator"]])
+@pytest.mark.parametrize("defense", ["keystone", {"name": "layered", "layers": ["keystone", "prune"]}])
+def test_the_operator_is_that_of_the_audit(folders, granted, defense):
+    """Keystone rounds tables and leaves pictures alone: which of both it does follows from what it is built on."""
+    model = table_model({"lab": defense})
+    evidence = read_challenge(export(model, granted, folders))
+    assert set(evidence.held) == {"uploads", *granted}
+    sent = evidence.defense_operator(torch.linspace(-3, 3, 200)[:, None])
+    assert len(sent.unique()) == 8
+    assert torch.equal(sent, model.parts["lab"].bottom.defense.operator()(torch.linspace(-3, 3, 200)[:, None]))
+
+
+def test_the_operator_for_pictures_is_that_of_the_audit(folders):
+    model = picture_model(defense={"name": "keystone", "veil": 4})
+    evidence = read_challenge(export(model, ["defense_operator"], folders, party="left"))
+    h = torch.linspace(-3, 3, 64).view(2, 32)
+    assert torch.equal(evidence.defense_operator(h), model.parts["left"].bottom.defense.operator()(h))
+
+
 def test_whoever_knows_records_imitates_the_veil_too(tmp_path):
     """An imitation that sees more of a record than the victim's network does would look for the wrong thing."""
     model = picture_model(defense={"name": "keystone", "veil": 4})
@@ -204,7 +230,7 @@ def test_a_missing_or_altered_file_is_one_clear_error(trained, folders, tmp_path
     file.unlink()
     with pytest.raises(RunError, match=rf"{file.name}: is missing"):
         read()
-    listed.write_text(listed.read_text().replace('"format": 1', '"format": 9'))
+    listed.write_text(listed.read_text().replace('"format": 2', '"format": 9'))
     with pytest.raises(RunError, match="is of format 9"):
         read()
     listed.write_text("[]")
@@ -219,9 +245,44 @@ def test_a_list_that_points_out_of_its_folder_is_refused(trained, folders):
     folder = export(trained, ["uploads"], folders)
     listed = json.loads((folder / "challenge.json").read_text())
     listed["files"]["../truth/truth.safetensors"] = listed["files"].pop("uploads.safetensors")
-    (folder / "challenge.json").write_text(json.dumps(listed))
+    (folder / "challenge.json").write_text(json.dumps({**listed, "sha256": own_digest(listed)}))
     with pytest.raises(RunError, match="is missing"):
         read_challenge(folder)
+
+
+@pytest.mark.parametrize(
+    ("place", "name", "alter"),
+    [
+        (0, "challenge", lambda listed: listed.update(targets=3)),
+        (0, "challenge", lambda listed: listed["input_shape"].append(1)),
+        (1, "truth", lambda listed: listed["settings"].update(threshold=0.9)),
+        (1, "truth", lambda listed: listed.update(accuracy=0.1)),
+        (1, "truth", lambda listed: listed.pop("sha256")),
+    ],
+)
+def test_an_altered_list_is_an_error_too(trained, folders, tmp_path, place, name, alter):
+    """A digest of every other file is no use if the numbers in the list itself can be changed."""
+    export(trained, ["uploads"], folders)
+    path = folders[place] / f"{name}.json"
+    listed = json.loads(path.read_text())
+    alter(listed)
+    path.write_text(json.dumps(listed))
+    with pytest.raises(RunError, match=rf"{name}.json: has been altered"):
+        score_challenge(folders[1], tmp_path / "g.npz") if place else read_challenge(folders[0])
+
+
+def test_another_layout_of_the_list_is_no_alteration(trained, folders):
+    path = export(trained, ["uploads"], folders) / "challenge.json"
+    path.write_text(json.dumps(json.loads(path.read_text()), indent=4, sort_keys=True))
+    assert set(read_challenge(folders[0]).held) == {"uploads"}
+
+
+def test_a_list_of_before_there_was_a_digest_is_refused(trained, folders):
+    path = export(trained, ["uploads"], folders) / "challenge.json"
+    listed = {key: value for key, value in json.loads(path.read_text()).items() if key != "sha256"}
+    path.write_text(json.dumps({**listed, "format": 1}))
+    with pytest.raises(RunError, match="is of format 1, this program reads 2"):
+        read_challenge(folders[0])
 
 
 def test_the_truth_belongs_to_one_challenge(trained, folders):
@@ -261,6 +322,7 @@ def test_the_strength_of_a_submission_follows_from_what_it_was_granted(trained, 
         (["upload"], {}, "unknown knowledge 'upload' .did you mean 'uploads'"),
         (["gradients_control"], {}, "can't be put into a folder"),
         (Spy(), {}, "can't be put into a folder"),
+        (make_attack("pcat"), {}, "can't be put into a folder"),
         (["uploads"], {"party": None}, "several parties could be attacked .choose one of lab, insurer"),
         (["uploads"], {"party": "clinic"}, "no audited party 'clinic'"),
     ],
@@ -281,6 +343,24 @@ def test_the_truth_lies_elsewhere_and_nothing_is_overwritten(trained, folders, t
     (folders[0] / "letter.txt").write_text("mine")
     with pytest.raises(ColonnadeError, match="is there already"):
         export(trained, ["uploads"], folders)
+
+
+@pytest.mark.parametrize("taken", [0, 1])
+def test_a_folder_that_is_taken_leaves_the_other_one_unwritten(trained, folders, taken):
+    """Otherwise the corrected command would fail as well, at the half that the first one left."""
+    folders[taken].mkdir()
+    (folders[taken] / "letter.txt").write_text("mine")
+    with pytest.raises(ConfigError, match=rf"{folders[taken].name}: is there already"):
+        export(trained, ["uploads"], folders)
+    assert not folders[1 - taken].exists()
+    (folders[taken] / "letter.txt").unlink()
+    export(trained, ["uploads"], folders)
+
+
+def test_the_challenge_lies_outside_the_folder_of_the_truth(trained, tmp_path):
+    with pytest.raises(ConfigError, match="lies in the folder of the truth"):
+        export(trained, ["uploads"], (tmp_path / "truth" / "challenge", tmp_path / "truth"))
+    assert not (tmp_path / "truth").exists()
 
 
 def test_exporting_leaves_the_model_as_it_was(noisy, folders):

@@ -57,6 +57,7 @@ def files(folder, *names):
     return ["--federation", folder / "federation.yaml", *party_files(folder, *names)]
 
 
+WRONG_ID = ("--data", "{study}/lab.csv", "--id", "patiant")
 QUICK = ("--attacks", "decoder:epochs=2", "--seeds", "2")
 
 
@@ -192,6 +193,18 @@ def test_a_matrix_goes_on_where_it_was(study, tmp_path):
         (["audit", "{study}/model", "{files}", "--auxiliary", "1.5"], 3, "1.5 is no share"),
         (["audit", "export", "{study}/model", "{files}", "--out", "c", "--truth", "t"], 3, "--attack or --knowledge"),
         (["audit", "score", "{study}/nowhere", "g.npz"], 8, "truth.json: is missing"),
+        (["audit", "run", "{study}/model", *WRONG_ID], 4, "lab.csv: no column 'patiant' (did you mean 'patient'?)"),
+        (
+            ["audit", "export", "{study}/model", *WRONG_ID, "--attack", "decoder", "--out", "c", "--truth", "t"],
+            4,
+            "lab.csv: no column 'patiant' (did you mean 'patient'?)",
+        ),
+        (["predict", "{study}/model", *WRONG_ID], 4, "lab.csv: no column 'patiant' (did you mean 'patient'?)"),
+        (
+            ["audit", "export", "{study}/model", "{files}", "--attack", "pcat", "--out", "c", "--truth", "t"],
+            3,
+            "can't be put into a folder",
+        ),
         (
             [
                 "audit",

@@ -2,24 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
 from torch import Tensor
 
-from colonnade.attack import Attack, Evidence, Knowledge
+from colonnade.attack import Attack, Evidence, Insider, Knowledge
 from colonnade.audit.architecture import describe_architecture, factory_of
 from colonnade.audit.attacks import bottom_of, wants_repeats
 from colonnade.audit.evidence import twin_of, working_copy
 from colonnade.audit.held_out import held_out_of
-from colonnade.audit.sealed import seal, unseal
+from colonnade.audit.sealed import check_free, seal, unseal
 from colonnade.audit.settings import settings_from
 from colonnade.audit.stage import Stage
 from colonnade.audit.submission import seal_truth
 from colonnade.errors import ConfigError, RunError, nearest
 from colonnade.federation.federation import Federation
 from colonnade.learn.model import Frames, VerticalModel
+from colonnade.nets import build_bottom
 
 _TENSORS = (
     Knowledge.UPLOADS,
@@ -29,6 +30,9 @@ _TENSORS = (
     Knowledge.AUXILIARY_UPLOADS,
 )
 """Knowledge that is one tensor: one file each, with one tensor of the same name."""
+
+_RECIPE = ("family", "input_shape", "cut", "hidden")
+"""What of an architecture tells on which bottom a defense was built: its operator may follow from that."""
 
 
 def export_challenge(
@@ -57,8 +61,7 @@ def export_challenge(
         settings: fields of `Settings`, as for `audit`.
     """
     target, sealed = Path(folder), Path(truth)
-    if sealed.resolve().is_relative_to(target.resolve()):
-        raise ConfigError("lies in the attacker's folder", where=str(sealed), remedy="put the truth elsewhere")
+    _check_folders(target, sealed)
     how, granted = settings_from(settings), _granted(knowledge)
     held = held_out_of(model, federation, records)
     stage = Stage.of(working_copy(model, held.records), held, how, seed)
@@ -94,11 +97,28 @@ def read_challenge(folder: Path | str) -> Evidence:
             network.load_state_dict(things[Knowledge.WEIGHTS])
             held[Knowledge.WEIGHTS] = network.eval()
         if Knowledge.DEFENSE_OPERATOR in granted:
-            held[Knowledge.DEFENSE_OPERATOR] = twin_of(described["defense"], 0).operator()
+            held[Knowledge.DEFENSE_OPERATOR] = _operator(described["defense"], described["recipe"])
         return Evidence(tuple(described["input_shape"]), held)
     except (KeyError, ValueError, TypeError, RuntimeError) as error:
         where = str(Path(folder) / "challenge.json")
         raise RunError(f"does not fit its files: {error}", where=where, remedy="get the folder anew") from error
+
+
+def _check_folders(target: Path, truth: Path) -> None:
+    """Look at both folders before anything is written: half a challenge would stand in the way of the whole one."""
+    if truth.resolve().is_relative_to(target.resolve()):
+        raise ConfigError("lies in the attacker's folder", where=str(truth), remedy="put the truth elsewhere")
+    if target.resolve().is_relative_to(truth.resolve()):
+        raise ConfigError("lies in the folder of the truth", where=str(target), remedy="put the challenge elsewhere")
+    for folder in (target, truth):
+        check_free(folder)
+
+
+def _operator(defense: Mapping[str, Any], recipe: Mapping[str, Any]) -> Callable[[Tensor], Tensor] | None:
+    """Return a defense's public operator, built as the victim's was: some defenses treat tables and pictures unlike."""
+    twin = twin_of(defense, 0)
+    twin.extend(build_bottom(**recipe, seed=0), tuple(recipe["input_shape"]))
+    return twin.operator()
 
 
 def _granted(knowledge: Attack | Iterable[str]) -> frozenset[Knowledge]:
@@ -106,7 +126,7 @@ def _granted(knowledge: Attack | Iterable[str]) -> frozenset[Knowledge]:
     for name in names:
         if name not in set(Knowledge):
             raise ConfigError(f"unknown knowledge '{name}'", where="challenge", remedy=nearest(name, set(Knowledge)))
-    if Knowledge.GRADIENTS_CONTROL in names:
+    if Knowledge.GRADIENTS_CONTROL in names or isinstance(knowledge, Insider):
         remedy = "it has to take part in a training: run it with co.audit"
         raise ConfigError("control over gradients can't be put into a folder", where="challenge", remedy=remedy)
     return frozenset(Knowledge(name) for name in names) | {Knowledge.UPLOADS}
@@ -122,11 +142,15 @@ def _victim(parties: list[str], party: str | None) -> str:
 
 
 def _plans(stage: Stage, victim: str, granted: frozenset[Knowledge]) -> dict[str, Any]:
-    """Return the knowledge that is no tensor: how the bottom is built, which defense it was."""
-    bottom = bottom_of(stage.model, victim)
+    """Return the knowledge that is no tensor: how the bottom is built, which defense it was and what it stands on."""
     plans: dict[str, Any] = {}
+    if not granted & {Knowledge.ARCHITECTURE, Knowledge.WEIGHTS, Knowledge.DEFENSE_OPERATOR}:
+        return plans
+    bottom = bottom_of(stage.model, victim)
+    building = describe_architecture(bottom)
     if granted & {Knowledge.ARCHITECTURE, Knowledge.WEIGHTS}:
-        plans["architecture"] = describe_architecture(bottom)
+        plans["architecture"] = building
     if Knowledge.DEFENSE_OPERATOR in granted:
         plans["defense"] = bottom.defense.describe()
+        plans["recipe"] = {name: building[name] for name in _RECIPE}
     return plans

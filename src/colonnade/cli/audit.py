@@ -287,15 +287,14 @@ def _records(
 ) -> dict[str, Any]:
     """Return the records to audit with: the federation's, one's own, or those of a table."""
     from colonnade.audit.source import federation_from, own_test_records
-    from colonnade.data.read import read_table
+    from colonnade.data.read import read_table_by_id
     from colonnade.errors import ConfigError
 
     if (federation is None) != (not party) or (data is None) == (federation is None):
         remedy = "give --federation with --party, or --data"
         raise ConfigError("no records to audit with, or twice", where="audit", remedy=remedy)
     if data is not None:
-        frame = read_table(data, id_column)
-        return {"records": frame.set_index(id_column) if id_column else frame}
+        return {"records": read_table_by_id(data, id_column)}
     assert federation is not None and party
     if len(party) == 1:
         return {"records": own_test_records(model, federation, party[0])}

@@ -48,11 +48,10 @@ def predict(
 
 
 def _from_saved(folder: Path, data: Path, id_column: str | None, missing: Missing) -> Prediction:
-    from colonnade.data.read import read_table
+    from colonnade.data.read import read_table_by_id
     from colonnade.learn.model import VerticalModel
 
-    frame = read_table(data, id_column)
-    return VerticalModel.load(folder).predict(frame.set_index(id_column) if id_column else frame, missing)
+    return VerticalModel.load(folder).predict(read_table_by_id(data, id_column), missing)
 
 
 def _over_network(

@@ -13,7 +13,7 @@ import pandas as pd
 from colonnade.data.ids import check_ids
 from colonnade.data.read_images import read_image_archive, read_image_folder
 from colonnade.data.records import Records
-from colonnade.errors import DataError
+from colonnade.errors import DataError, nearest
 
 # At most 18 digits, so that every match fits in an int64.
 _CANONICAL_INTEGER = r"0|-?[1-9][0-9]{0,17}"
@@ -41,6 +41,17 @@ def read_table(path: str | Path, id_column: str | None = None) -> pd.DataFrame:
     if not len(frame):
         raise DataError("the table has no records", where=str(file), remedy="export it again, with records")
     return frame
+
+
+def read_table_by_id(path: str | Path, id_column: str | None) -> pd.DataFrame:
+    """Read a table whose rows are named by one of its columns; without an `id_column` they are numbered."""
+    frame = read_table(path, id_column)
+    if not id_column:
+        return frame
+    if id_column not in frame.columns:
+        remedy = nearest(id_column, map(str, frame.columns))
+        raise DataError(f"no column '{id_column}'", where=str(path), remedy=remedy)
+    return frame.set_index(id_column)
 
 
 def read_records(
