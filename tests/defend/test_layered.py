@@ -461,6 +461,15 @@ def test_pictures_go_through_layers_too():
     assert {"capacity_bits", "head_loss_sex"} <= set(line)
 
 
+@pytest.mark.parametrize("behind", ["bottleneck", "hashvfl"])
+def test_nothing_lengthens_the_network_behind_keystone(behind):
+    """Its capacity would be that of numbers which are never sent."""
+    network = torch.nn.Sequential(torch.nn.Linear(5, 16), torch.nn.ReLU())
+    stacked = make_defense("layered", layers=["keystone", behind])
+    with pytest.raises(ConfigError, match="'keystone' was built for the shorter one"):
+        stacked.extend(network, (5,))
+
+
 # -- in a party file ---------------------------------------------------------------------------------------------------
 
 

@@ -96,4 +96,9 @@ class Evidence:
         if missing:
             remedy = "bring it along, or choose an attack that needs less"
             raise ConfigError(f"it needs {', '.join(missing)}, which is not there", where=where, remedy=remedy)
-        return Evidence(self.input_shape, {name: self.held[name] for name in wanted})
+        held: dict[str, Any] = {name: self.held[name] for name in wanted}
+        if Knowledge.ARCHITECTURE in held and Knowledge.AUXILIARY_RECORDS not in held:
+            # A veil that was fitted on records would tell of them.
+            factory = held[Knowledge.ARCHITECTURE]
+            held[Knowledge.ARCHITECTURE] = getattr(factory, "without_records", lambda: factory)()
+        return Evidence(self.input_shape, held)

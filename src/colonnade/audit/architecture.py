@@ -7,7 +7,7 @@ from typing import Any
 
 from torch import Tensor, nn
 
-from colonnade.audit.evidence import bottom_factory, twin_of, veiled
+from colonnade.audit.evidence import BottomFactory, twin_of, veiled
 from colonnade.learn.part import BottomPart
 from colonnade.nets import build_bottom, default_cut
 
@@ -25,7 +25,7 @@ def describe_architecture(bottom: BottomPart) -> dict[str, Any]:
         "cut": cut,
         "hidden": list(recipe["hidden"]),
     }
-    built = bottom_factory(bottom)(0)
+    built = BottomFactory(bottom)(0)
     extended = str(built) != str(build_bottom(**recipe, seed=0))
     return {
         **plain,

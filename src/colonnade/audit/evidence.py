@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import copy
 import zlib
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
 from itertools import islice
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -70,7 +71,7 @@ def before_training(party: str, bottom: BottomPart, auxiliary: HeldOut, *, seed:
     """Return what can be known before the victim has uploaded anything: no upload, no weight."""
     known = prepared(bottom, auxiliary.records[party])
     held: dict[str, Any] = {
-        Knowledge.ARCHITECTURE: bottom_factory(bottom, known),
+        Knowledge.ARCHITECTURE: BottomFactory(bottom, known),
         Knowledge.AUXILIARY_RECORDS: known,
     }
     if auxiliary.labels is not None:
@@ -87,21 +88,29 @@ def prepared(bottom: BottomPart, records: Records) -> Tensor:
     return bottom.features(records)
 
 
-def bottom_factory(bottom: BottomPart, known: Tensor | None = None) -> Callable[[int], nn.Module]:
-    """Return what makes an untrained bottom like this one from a seed: the network and the defense's own layers.
+@dataclass(frozen=True)
+class BottomFactory:
+    """Makes an untrained bottom like a victim's from a seed: the network and the defense's own layers.
 
-    Args:
+    Attributes:
         bottom: the victim's.
         known: prepared records that a veil is fitted on; None leaves it open.
     """
 
-    def make(seed: int) -> nn.Module:
-        twin = twin_of(bottom.defense.describe(), seed)
-        twin.meet(bottom.preparation)
-        network = twin.extend(build_bottom(**bottom.recipe, seed=seed), tuple(bottom.recipe["input_shape"]))
-        return veiled(network, known)
+    bottom: BottomPart
+    known: Tensor | None = None
 
-    return make
+    def __call__(self, seed: int) -> nn.Module:
+        """Build one."""
+        recipe = self.bottom.recipe
+        twin = twin_of(self.bottom.defense.describe(), seed)
+        twin.meet(self.bottom.preparation)
+        network = twin.extend(build_bottom(**recipe, seed=seed), tuple(recipe["input_shape"]))
+        return veiled(network, self.known)
+
+    def without_records(self) -> BottomFactory:
+        """Return the factory for who knows how the victim is built, and no record of the kind."""
+        return replace(self, known=None)
 
 
 def veiled(network: nn.Module, known: Tensor | None) -> nn.Module:

@@ -19,6 +19,7 @@ from colonnade.defend.bottleneck import Bottleneck
 from colonnade.defend.causshield import CausShield
 from colonnade.defend.invl_dnp import InvLDNP
 from colonnade.defend.invl_enp import InvLENP
+from colonnade.defend.keystone import Keystone
 from colonnade.defend.registry import DEFENSES, make_defense
 from colonnade.defend.soteria import Soteria
 from colonnade.errors import ConfigError
@@ -281,9 +282,12 @@ def _check_order(layers: Sequence[Defense]) -> None:
 def _check_built_for(before: Sequence[Defense], layer: Defense, reshaped: bool) -> None:
     """Refuse a layer that lengthens the bottom model behind one that was built for the shorter one."""
     for other in before:
-        if _runs_bottom(other) or (reshaped and isinstance(other, LearnedDefense) and other.learners):
+        learns = isinstance(other, LearnedDefense) and other.learners
+        # The bits that Keystone promises are those of its own last layer.
+        if _runs_bottom(other) or (reshaped and (learns or isinstance(other, Keystone))):
             what = f"'{layer.name}' lengthens the bottom model, and '{other.name}' was built for the shorter one"
-            remedy = "leave one of them out" if _starts_anew(other) else f"put '{layer.name}' before '{other.name}'"
+            alone = _starts_anew(other) or isinstance(other, Keystone)
+            remedy = "leave one of them out" if alone else f"put '{layer.name}' before '{other.name}'"
             raise ConfigError(what, where=WHERE, remedy=remedy)
 
 
