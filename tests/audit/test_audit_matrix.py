@@ -113,6 +113,15 @@ def test_a_kept_cell_of_other_settings_is_not_taken(tmp_path, counted, change, t
     assert counted == {"trained": 1 + trained, "attacked": 2}
 
 
+def test_a_damaged_cell_is_computed_again(tmp_path, counted):
+    """Told to run the audit again, people ran into the same cell."""
+    whole = matrix(tmp_path, [NOISE], seeds=2)
+    damaged = next((tmp_path / "cells").iterdir()) / "seeds.parquet"
+    damaged.write_bytes(damaged.read_bytes()[:40])
+    assert matrix(tmp_path, [NOISE], seeds=2).frame.equals(whole.frame)
+    assert counted == {"trained": 2, "attacked": 3}
+
+
 def test_what_was_finished_survives_a_kill(tmp_path, counted, monkeypatch):
     whole = cells_module.attack_victim
 

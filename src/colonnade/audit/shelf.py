@@ -36,9 +36,13 @@ class Shelf:
         self._put(self._model(victim), lambda folder: write_files(folder, files))
 
     def cell(self, cell: Cell) -> AuditResult | None:
-        """Return what was found in a cell, None if it has not been computed."""
+        """Return what was found in a cell, None if it has not been computed; a damaged one is taken off the shelf."""
         folder = self._cell(cell)
-        return AuditResult.load(folder) if folder.is_dir() else None
+        try:
+            return AuditResult.load(folder) if folder.is_dir() else None
+        except RunError:
+            shutil.rmtree(folder)
+            return None
 
     def keep_cell(self, cell: Cell, result: AuditResult) -> None:
         """Keep what was found in a cell."""
