@@ -139,6 +139,7 @@ def test_what_all_know_can_be_checked_without_anybodys_columns():
 
 
 def test_a_party_may_speak_of_its_own_edges():
+    """Whatever touches one of its columns is its business: nothing of this is refused."""
     own_only(
         Knowledge(
             required=[("age", "bmi")],
