@@ -15,6 +15,7 @@ from colonnade.audit.matrix import run_matrix
 from colonnade.audit.result import AuditResult
 from colonnade.defend import DEFENSES, Defense, Gaussian
 from colonnade.errors import ConfigError, RunError
+from colonnade.progress import Progress
 
 NOISE = {"name": "gaussian", "sigma": 1.0}
 TASK = co.Task.model_validate(SETTINGS)
@@ -42,9 +43,27 @@ def counted(monkeypatch):
     return counts
 
 
-def matrix(out, defenses=("none", NOISE), attacks=("linear",), seeds=2, federation=None, task=TASK, **settings):
+class Told(Progress):
+    """Remembers what it was told."""
+
+    def __init__(self):
+        self.messages = []
+
+    def message(self, text):
+        self.messages.append(text)
+
+
+def matrix(
+    out, defenses=("none", NOISE), attacks=("linear",), seeds=2, federation=None, task=TASK, progress=False, **settings
+):
     return run_matrix(
-        federation or table_federation(), defenses, attacks, out=out, task=task, seeds=seeds, progress=False, **settings
+        federation or table_federation(),
+        defenses,
+        attacks,
+        out=out,
+        task=task,
+        seeds=seeds,
+        **{"progress": False, **settings},
     )
 
 
@@ -93,6 +112,24 @@ def test_nothing_is_computed_twice(tmp_path, counted):
     both = more.per_seed[(more.per_seed["attack"] == "linear") & (more.per_seed["seed"] < 2)]
     before = first.per_seed[first.per_seed["attack"] == "linear"]
     assert both["mse"].tolist() == before["mse"].tolist()
+
+
+def test_a_part_of_a_matrix_can_be_looked_at(tmp_path, counted):
+    """Who stops a study of days would see nothing of what is there already."""
+    matrix(tmp_path, seeds=[0])
+    told = Told()
+    part = matrix(tmp_path, seeds=2, gather=True, progress=told)
+    assert counted == {"trained": 2, "attacked": 2}, "nothing new"
+    assert set(part.frame["seeds"]) == {1}
+    assert part.settings["left_out"] == [
+        "linear on none, seed 1: has not been run",
+        "linear on gaussian sigma=1.0, seed 1: has not been run",
+    ]
+    assert told.messages == [
+        "2 of 4 cells are there; not run: linear on none, seed 1, linear on gaussian sigma=1.0, seed 1"
+    ]
+    with pytest.raises(ConfigError, match="no cell is kept here"):
+        matrix(tmp_path, seeds=[7], gather=True)
 
 
 @pytest.mark.parametrize(

@@ -224,8 +224,8 @@ def test_what_is_timed_alone_is_not_timed_while_gathering(tmp_path):
         ("keystone-frontier-cut6", "out: no row is kept here (name the folder that a run of this bench and preset "
          "wrote, or run it without --gather)"),
         ("secure-matmul", "--gather: 'secure-matmul' keeps no rows (run it without --gather)"),
-        ("causshield-matrix", "--gather: a matrix is whole or not there (run it again without --gather: cells that are "
-         "there are not computed again)"),
+        ("causshield-matrix", "out/rows/cifar10-6: no cell is kept here (name the folder that a run with these "
+         "settings wrote, or let it run)"),
     ],
 )  # fmt: skip
 def test_what_cannot_be_gathered_is_one_line(squares, command, tmp_path, monkeypatch, name, line):

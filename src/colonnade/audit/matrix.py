@@ -40,6 +40,7 @@ def run_matrix(
     engine: str = "local",
     jobs: int = 1,
     address: str | None = None,
+    gather: bool = False,
     progress: bool | Progress = True,
     **settings: Any,
 ) -> AuditResult:
@@ -55,6 +56,7 @@ def run_matrix(
         engine: `local`, or `ray`, where each cell is a task.
         jobs: processes at once.
         address: of a Ray cluster; None starts one on this machine.
+        gather: compute nothing: return what is there, and name what is missing among `left_out`.
         progress: show a bar when the output is a terminal; or a `Progress` of your own.
         settings: fields of `Settings`, as for `audit`.
     """
@@ -62,7 +64,7 @@ def run_matrix(
     free = (task or Task()).model_copy(update={"protection": None})
     study = Study(federation, free, settings_from(settings))
     cells = cells_of(defenses, attacks, seeds)
-    chosen = make_engine(engine, jobs=jobs, address=address, device=study.settings.device)
+    chosen = None if gather else make_engine(engine, jobs=jobs, address=address, device=study.settings.device)
     bar = progress if isinstance(progress, Progress) else make_progress("auto" if progress else "silent")
     shelf = Shelf(Path(out), study)
     bar.start(len(cells), "audit matrix")
@@ -71,11 +73,18 @@ def run_matrix(
     for done, (place, outcome) in enumerate(_outcomes(cells, study, chosen, shelf), start=1):
         if isinstance(outcome, Failed):
             failed[place] = f"{cells[place].title}: {outcome.reason}"
-            bar.message(f"left out: {failed[place]}")
+            if not gather:
+                bar.message(f"left out: {failed[place]}")
         else:
             found[place] = outcome
         bar.advance(done)
+    if gather and failed:
+        missing = ", ".join(cells[place].title for place in sorted(failed))
+        bar.message(f"{len(found)} of {len(cells)} cells are there; not run: {missing}")
     bar.close()
+    if gather and not found:
+        remedy = "name the folder that a run with these settings wrote, or let it run"
+        raise ConfigError("no cell is kept here", where=str(out), remedy=remedy)
     if not found:
         raise RunError(f"no cell could be computed; the first: {failed[min(failed)]}", where=str(out))
     result = merged([found[place] for place in sorted(found)], [failed[place] for place in sorted(failed)])
@@ -121,12 +130,18 @@ def merged(results: Sequence[AuditResult], left_out: Sequence[str] = ()) -> Audi
 
 
 def _outcomes(
-    cells: Sequence[Cell], study: Study, engine: Engine, shelf: Shelf
+    cells: Sequence[Cell], study: Study, engine: Engine | None, shelf: Shelf
 ) -> Iterator[tuple[int, AuditResult | Failed]]:
-    """Yield the place and the outcome of every cell, kept ones first; new ones are kept as they come."""
+    """Yield the place and the outcome of every cell, kept ones first; new ones are kept as they come.
+
+    Without an engine there are no new ones.
+    """
     kept = {place: shelf.cell(cell) for place, cell in enumerate(cells)}
     yield from ((place, result) for place, result in kept.items() if result is not None)
     waiting = [place for place, result in kept.items() if result is None]
+    if engine is None:
+        yield from ((place, Failed("has not been run")) for place in waiting)
+        return
     if not waiting:
         return
     with engine(study) as crew:

@@ -14,7 +14,6 @@ from colonnade.bench.images.sets import SOURCES, pictures
 from colonnade.bench.images.setting import CUT, SEEDS, SIZES, Choice, attacks_of, task_of
 from colonnade.bench.registry import Row
 from colonnade.bench.workers import ALONE, Workers
-from colonnade.errors import ConfigError
 from colonnade.progress import Progress
 
 KEYS = ("dataset", "cut", "defense", "strength", "attack", "knowledge", "seeds")
@@ -48,15 +47,8 @@ def run_trial(
     """Return one row for each defense and attack: means over seeds on whole pictures, ± the interval of 95 %.
 
     Trivial guesses are rows of their own, whose `knowledge` is `baseline`.
-
-    Raises:
-        ConfigError: cells cannot be gathered without those that are missing.
     """
     from colonnade.audit.matrix import run_matrix
-
-    if workers.gather:
-        remedy = "run it again without --gather: cells that are there are not computed again"
-        raise ConfigError("a matrix is whole or not there", where="--gather", remedy=remedy)
 
     size, device = SIZES[preset], device_here()
     note = SOURCES[trial.dataset].note
@@ -73,6 +65,7 @@ def run_trial(
             engine=workers.engine,
             jobs=workers.jobs,
             address=workers.address,
+            gather=workers.gather,
             progress=progress,
             dataset=trial.dataset,
             targets=size.targets,
