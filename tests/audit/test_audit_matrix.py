@@ -63,7 +63,8 @@ def matrix(
         out=out,
         task=task,
         seeds=seeds,
-        **{"progress": False, **settings},
+        progress=progress,
+        **settings,
     )
 
 

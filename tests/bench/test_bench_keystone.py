@@ -132,7 +132,7 @@ def test_nobody_is_both_known_and_wanted():
 
 
 def crowd_under(choice):
-    federation, task = PICTURES.laid_out("smoke", "cpu")
+    federation, task = PICTURES.laid_out("smoke")
     model = train(federation, choice, task=task, seed=0, progress=False)
     settings = Settings(targets=8)
     return federation, reading.Crowd(working_copy(model, ["left", "right"]), federation, settings, seed=0)
@@ -166,7 +166,7 @@ def test_rows_of_pictures_have_all_columns_and_are_kept(small, tmp_path, no_trai
     assert {row["attack"] for row in rows if row["knowledge"] == "baseline"} == {
         "mean record", "constant grey", "random other", "per-record mean",
     }  # fmt: skip
-    federation, task = PICTURES.laid_out("smoke", "cpu")
+    federation, task = PICTURES.laid_out("smoke")
     honest = {
         choice["name"]: train(federation, choice, task=task, seed=0, progress=False).scores["accuracy"]
         for choice in (NONE, VEIL)
@@ -207,7 +207,7 @@ def test_rows_of_tables_are_of_each_party_and_told_apart_by_capacity(small):
 @pytest.mark.parametrize("ground", [PICTURES, TABLES[0]], ids=lambda ground: ground.name)
 def test_a_step_under_a_defense_is_a_step_of_the_party(small, ground):
     """What is timed must learn: a step that skips the way back would make every defense look quick."""
-    federation, task = ground.laid_out("smoke", "cpu")
+    federation, task = ground.laid_out("smoke")
     party = next(name for name in federation.parties if name != federation.active)
     bottoms = []
 

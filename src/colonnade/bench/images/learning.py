@@ -61,7 +61,7 @@ class Learning:
         size, device = SIZES[self.preset], device_here()
         watched = min(500, (size.held_out or 1000) // 2) if self.curves else 0
         federation = pictures(self.dataset, size.private, size.held_out, watched=watched, overlap=self.overlap)
-        task = task_of(self.dataset, self.preset, device=device, missing="impute" if self.overlap < 1 else "drop")
+        task = task_of(self.dataset, self.preset, missing="impute" if self.overlap < 1 else "drop")
         model = train(federation, dict(self.defense), task=task, seed=self.seed, device=device, progress=False)
         meters = next((part.result.get("history") for party, part in model.parts.items() if party == "left"), None)
         history = model.history.to_dict("records") if self.curves else []

@@ -60,7 +60,7 @@ def run_trial(
             trial.defenses,
             attacks_of(trial.attacks, preset),
             out=(folder or Path(scratch)) / f"{trial.dataset}-{trial.cut}",
-            task=task_of(trial.dataset, preset, trial.cut, device),
+            task=task_of(trial.dataset, preset, trial.cut),
             seeds=list(SEEDS[preset]),
             engine=workers.engine,
             jobs=workers.jobs,

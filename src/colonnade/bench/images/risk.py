@@ -86,7 +86,7 @@ class Victim:
 
         size, device = SIZES[self.preset], device_here()
         federation = pictures(DATASET, size.private, size.held_out)
-        task = task_of(DATASET, self.preset, device=device)
+        task = task_of(DATASET, self.preset)
         model = train(federation, dict(self.defense), task=task, seed=self.seed, device=device, progress=False)
         how = Settings(targets=size.targets, device=device)
         attacks = attacks_of(ATTACKS, self.preset)

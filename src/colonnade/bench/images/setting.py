@@ -45,7 +45,7 @@ SIZES = {
 }
 
 
-def task_of(dataset: str, preset: str, cut: int = CUT, device: str = "cpu", missing: str = "drop") -> Task:
+def task_of(dataset: str, preset: str, cut: int = CUT, missing: str = "drop") -> Task:
     """Return what victims learn: the network, cut as published, and a schedule that was tuned without a defense.
 
     Moving pictures by up to two pixels took an undefended network from 63 to 73 % of CIFAR-10 in a first look (one
@@ -69,7 +69,7 @@ def task_of(dataset: str, preset: str, cut: int = CUT, device: str = "cpu", miss
             "split": {"train": 0.8, "validation": 0.0, "test": 0.2},
             "augment": "none" if preset == "smoke" else "shift",
             "missing": missing,
-            "precision": "mixed" if device == "cuda" else "float32",
+            "precision": "mixed",
         }
     )
 

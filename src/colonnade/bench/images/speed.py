@@ -94,7 +94,7 @@ def _victim(preset: str) -> Stage:
 
     size, device = SIZES[preset], device_here()
     federation = pictures(DATASET, size.private, size.held_out)
-    task = task_of(DATASET, preset, device=device)
+    task = task_of(DATASET, preset)
     model = train(federation, task=task, seed=0, device=device, progress=False)
     settings = Settings(targets=size.targets, dataset=DATASET, device=device)
     return Stage.of(model, held_out_of(model, federation, None), settings, seed=0)

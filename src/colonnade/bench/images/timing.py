@@ -45,7 +45,7 @@ def _row(defense: Choice, preset: str) -> Row:
 
     device = device_here()
     # The network of every other preset: what is timed under `smoke` is the same step, fewer times.
-    task = task_of("cifar10", "default", CUT, device).model_copy(update={"batch_size": _BATCH})
+    task = task_of("cifar10", "default", CUT).model_copy(update={"batch_size": _BATCH})
     steps = [step_of(_pictures(8 * _BATCH), choice, task, device) for choice in (UNDEFENDED, defense)]
     bare, defended = median_seconds(steps, _STEPS[preset], device)
     made = named_defense(defense)

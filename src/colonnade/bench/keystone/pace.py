@@ -44,7 +44,7 @@ class Pace:
         import numpy as np
 
         device = device_of(self.ground)
-        federation, task = self.ground.laid_out(self.preset, device)
+        federation, task = self.ground.laid_out(self.preset)
         party = next(name for name in federation.parties if name != federation.active)
         held = federation.records[party]
         records = held.take(np.arange(min(_RECORDS, len(held))))

@@ -92,11 +92,11 @@ class Ground:
             return str(tables.SIZES[preset][self.name])
         return images.task_of(self.name, preset, self.cut).model_dump_json()
 
-    def laid_out(self, preset: str, device: str) -> tuple[Federation, Task]:
+    def laid_out(self, preset: str) -> tuple[Federation, Task]:
         """Return who takes part, and what is learned."""
         if self.cut is not None:
             size = self.size(preset)
-            task = images.task_of(self.name, preset, self.cut, device)
+            task = images.task_of(self.name, preset, self.cut)
             federation = pictures(self.name, size.private, size.held_out)
             return federation, task.model_copy(update={"epochs": size.epochs})
         staged, learned = self._scene(preset), tables.SIZES[preset][self.name]

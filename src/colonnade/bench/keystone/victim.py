@@ -50,7 +50,7 @@ class Victim:
         from colonnade.bench.keystone.reading import read
 
         device = device_of(self.ground)
-        federation, task = self.ground.laid_out(self.preset, device)
+        federation, task = self.ground.laid_out(self.preset)
         found = read(
             federation,
             task,
