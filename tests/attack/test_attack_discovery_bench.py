@@ -4,8 +4,10 @@ import pytest
 
 from colonnade.bench import discovery_leak
 from colonnade.bench.causal.generator import Design
+from colonnade.bench.causal.leaks import WatchedSet, mean_rows
 from colonnade.bench.causal.sets import fresh
-from colonnade.bench.discovery_leak import MITIGATIONS, UNDEFENDED, Case, attack, case_rows, mean_rows, watch
+from colonnade.bench.discovery_leak import MITIGATIONS, UNDEFENDED, Case, attack, case_rows, watch
+from colonnade.errors import DataError, RunError
 
 SHORT = {"epochs": 30, "refit_epochs": 10}
 
@@ -53,3 +55,17 @@ def test_a_mean_is_taken_over_seeds_and_nothing_else():
     first, second = mean_rows(rows)
     assert (first["attack"], first["r2"], first["seconds"], first["seeds"]) == ("ica", 0.6, 2.0, 2)
     assert second["r2"] is None and second["seeds"] == 1
+    assert first["r2_interval"] == pytest.approx(1.2706, abs=1e-3) and second["r2_interval"] is None
+
+
+def test_a_set_without_a_graph_is_left_out_and_told(monkeypatch):
+    """The other hundred sets of the table would be lost."""
+
+    def unbounded(*_, **__):
+        raise DataError("edge strengths grow without bound", where="strength")
+
+    monkeypatch.setattr(discovery_leak, "watch", unbounded)
+    one = WatchedSet(3, UNDEFENDED, 0, "smoke")
+    with pytest.raises(RunError, match="no graph was found, strength: edge strengths grow without bound"):
+        one.run()
+    assert one.title == "3 parties, undefended, seed 0"

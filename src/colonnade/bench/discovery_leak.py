@@ -14,8 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from colonnade.bench.registry import BENCHES, Row
-from colonnade.progress import Progress
+from colonnade.bench.registry import Row
 
 if TYPE_CHECKING:
     from colonnade.attack.discovery import CoordinatorObserver, DiscoveryEvidence, Guess, Observer
@@ -45,61 +44,8 @@ MITIGATIONS = (
 )
 """`reveals` is how often each record comes by; undefended, 800 times."""
 
-PRESETS: dict[str, dict[str, Any]] = {
-    "smoke": {
-        "seeds": (0,),
-        "parties": (3,),
-        "mitigations": (UNDEFENDED, MITIGATIONS[2], MITIGATIONS[4]),
-        "settings": {"epochs": 60, "refit_epochs": 20},
-    },
-    "default": {"seeds": (0, 1), "parties": (3, 2), "mitigations": MITIGATIONS, "settings": {}},
-    "paper": {"seeds": (0, 1, 2, 3, 4), "parties": (3, 2), "mitigations": MITIGATIONS, "settings": {}},
-}
-VARIABLES, EDGES = 15, 60
 KNOWN = (5, 10, 30, 100)
 MEASURED = ("correlation", "correlation_baseline", "correlation_elsewhere", "r2", "r2_baseline")
-
-
-@BENCHES.register("vfedcd-leak")
-def run(preset: str, progress: Progress) -> list[Row]:
-    """F1 of the graph against what attacks recover of foreign columns, undefended and under each mitigation."""
-    from colonnade.errors import DataError
-
-    chosen = PRESETS[preset]
-    progress.message(
-        f"{VARIABLES} variables, {EDGES} edges, 1,000 records, means over seeds {chosen['seeds']}; the first party "
-        "attacks (the first two of three where parties collude); secure rows are gathered from plain runs, as the sum "
-        "over all other parties: what a secure run reveals; r2 is the squared correlation, scale and sign free; "
-        "baselines permute the records of the same guess; ica and gram without known records are judged by the best "
-        "match over their components, and so are their baselines; subspace is an oracle, own_columns a control that "
-        "sees no feature; correlation_elsewhere is that of guesses with columns they do not claim to be"
-    )
-    cases = [(parties, mitigation) for parties in chosen["parties"] for mitigation in chosen["mitigations"]]
-    progress.start(len(cases) * len(chosen["seeds"]), "vfedcd-leak")
-    rows: list[Row] = []
-    step = 0
-    for parties, mitigation in cases:
-        found: list[Row] = []
-        for seed in chosen["seeds"]:
-            data = _data(preset, seed, parties)
-            try:
-                found += list(case_rows(data, chosen["settings"], mitigation, seed))
-            except DataError as error:
-                what = f"{mitigation.name} {mitigation.strength}" if mitigation.settings else "undefended"
-                progress.message(f"{parties} parties, {what}, seed {seed}: no graph was found, {error}")
-            progress.advance(step := step + 1, parties=parties)
-        rows += mean_rows(found)
-    return rows
-
-
-def _data(preset: str, seed: int, parties: int) -> CausalSet:
-    """Return a set that other results stand for; a smoke run needs no files."""
-    from colonnade.bench.causal.generator import Design
-    from colonnade.bench.causal.sets import fresh, stored
-
-    if preset == "smoke":
-        return fresh(Design(VARIABLES, EDGES), seed + 1, parties)
-    return stored(VARIABLES, EDGES, seed, parties)
 
 
 @dataclass(frozen=True)
@@ -247,23 +193,7 @@ def _guess(watched: Watched, case: Case, attackers: list[str], victims: list[str
     return chosen.guess(evidence)
 
 
-def mean_rows(rows: list[Row]) -> list[Row]:
-    """Return one row for all seeds of a case: the means of what was measured."""
-    measured = (*MEASURED, "f1", "shd", "seconds")
-    cases: dict[tuple[Any, ...], list[Row]] = {}
-    for row in rows:
-        cases.setdefault(tuple(value for key, value in row.items() if key not in measured), []).append(row)
-    return [
-        {**same[0], **{key: _rounded(_mean([row[key] for row in same])) for key in measured}, "seeds": len(same)}
-        for same in cases.values()
-    ]
-
-
 def _mean(values: Sequence[float | None], weights: Sequence[float] | None = None) -> float | None:
     if any(value is None for value in values):
         return None
     return float(np.average(np.asarray(values, np.float64), weights=weights))
-
-
-def _rounded(value: float | None) -> float | None:
-    return None if value is None else round(value, 4)
