@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
@@ -18,7 +19,7 @@ from colonnade.discover.coordinator import CoordinatorSeat
 from colonnade.discover.discover import coordinate, take_part
 from colonnade.discover.graph import CausalGraph
 from colonnade.discover.graph_parts import check_name
-from colonnade.discover.knowledge import Knowledge, combine, own_only
+from colonnade.discover.knowledge import FIELD, Knowledge, combine, own_only
 from colonnade.discover.party import PartySeat
 from colonnade.discover.variables import PartyColumns, prepare_columns
 from colonnade.errors import ConfigError, DataError
@@ -133,7 +134,8 @@ def _join_as_coordinator(place: DiscoveryPlace, progress: Progress, resume: bool
     with place.run_folder(resume, _TASK) as run, place.connect(wait) as channel:
         channel.connect()  # from the first message on, everybody would notice that the coordinator is gone
         channel.observe(run.ledger.record)
-        return coordinate(channel, agreement, CoordinatorSeat(agreement.knowledge, run, resume, progress))
+        with _naming(place.federation_path):
+            return coordinate(channel, agreement, CoordinatorSeat(agreement.knowledge, run, resume, progress))
 
 
 def _join_as_party(place: DiscoveryPlace, progress: Progress, resume: bool, wait: float) -> CausalGraph:
@@ -158,6 +160,20 @@ def _join_as_party(place: DiscoveryPlace, progress: Progress, resume: bool, wait
         seat = PartySeat(place.name, columns, secret, place.party.knowledge, alignment.digest, run, resume)
         channel.observe(_reporter(progress, channel))
         return take_part(channel, agreement, seat)
+
+
+@contextmanager
+def _naming(file: Path) -> Iterator[None]:
+    """Let an error in what all may know name the federation file: a wrong name shows only once all columns are known.
+
+    Everybody is told of it: they have that file too, and in which folder the coordinator keeps it is not for them.
+    """
+    try:
+        yield
+    except ConfigError as error:
+        if error.where != FIELD:
+            raise
+        raise ConfigError(error.what, where=f"{file.name}: {FIELD}", remedy=error.remedy) from error
 
 
 def _names(known: Knowledge) -> set[str]:
