@@ -21,6 +21,7 @@ from colonnade.discover.graph import CausalGraph
 from colonnade.discover.graph_parts import check_name
 from colonnade.discover.knowledge import Stated, divide
 from colonnade.discover.party import Party, PartySeat
+from colonnade.discover.recodings import refuse_recodings
 from colonnade.discover.residuals import Residuals
 from colonnade.discover.variables import PartyColumns, prepare_columns
 from colonnade.errors import ConfigError, DataError, nearest
@@ -120,6 +121,8 @@ def discover_tables(
         party: prepare_columns(table, known[party], settings.missing, settings.standardise, where=party)
         for party, table in tables.items()
     }
+    for party, table in tables.items():
+        refuse_recodings(table, where=party)
     with progress if isinstance(progress, Progress) else make_progress("auto" if progress else "silent") as bar:
         simulation = _Simulation(private, bar, resume, curious or {}, curious_coordinator)
 

@@ -21,6 +21,7 @@ from colonnade.discover.graph import CausalGraph
 from colonnade.discover.graph_parts import check_name
 from colonnade.discover.knowledge import FIELD, Knowledge, combine, own_only
 from colonnade.discover.party import PartySeat
+from colonnade.discover.recodings import refuse_recodings
 from colonnade.discover.variables import PartyColumns, prepare_columns
 from colonnade.errors import ConfigError, DataError
 from colonnade.federation.files import FederationFile
@@ -90,7 +91,9 @@ class DiscoveryPlace(Place):
     def columns(self, table: pd.DataFrame) -> PartyColumns:
         """Return the variables of a table; raise at the first thing that is wrong with it."""
         settings = self.federation.discovery
-        return prepare_columns(table, self.party.kinds, settings.missing, settings.standardise, where=self.name)
+        found = prepare_columns(table, self.party.kinds, settings.missing, settings.standardise, where=self.name)
+        refuse_recodings(table, where=self.name)
+        return found
 
     def check_columns(self, table: pd.DataFrame) -> None:
         """Raise at the first thing that is wrong with a table, and name the file: nobody else is told yet."""
