@@ -218,8 +218,9 @@ def coordinate(channel: Channel, agreement: DiscoveryAgreement, seat: Coordinato
 def _finish(graph: CausalGraph, run: Run | None, channel: Channel, seconds: Mapping[str, float]) -> None:
     if run:
         _save(graph, run.path)
+        # The ending itself counts what all attempts of a resumed run have sent.
         traffic = {"sent_bytes": channel.sent_bytes, "received_bytes": channel.received_bytes}
-        run.finish({"edges": len(graph.edges), "seconds": dict(seconds), **traffic})
+        run.finish({"edges": len(graph.edges), "last_attempt": {"seconds": dict(seconds), **traffic}})
 
 
 def _save(graph: CausalGraph, folder: Path) -> None:
