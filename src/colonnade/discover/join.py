@@ -23,7 +23,7 @@ from colonnade.discover.knowledge import FIELD, Knowledge, combine, own_only
 from colonnade.discover.party import PartySeat
 from colonnade.discover.recodings import refuse_recodings
 from colonnade.discover.variables import PartyColumns, prepare_columns
-from colonnade.errors import ConfigError, DataError
+from colonnade.errors import ConfigError, DataError, nearest
 from colonnade.federation.files import FederationFile
 from colonnade.place import DISCOVERY, Place
 from colonnade.progress import Progress
@@ -81,6 +81,9 @@ class DiscoveryPlace(Place):
         if self.name == file.active:
             # Which records somebody trains on is bookkeeping and has no cause.
             frame = frame.drop(columns=[file.task.split.column or ""], errors="ignore")
+            if file.label is not None and file.label not in frame.columns:
+                remedy = nearest(file.label, map(str, frame.columns))
+                raise DataError(f"no label column '{file.label}'", where=str(data.path), remedy=remedy)
             if columns is not None and file.label is not None and file.label not in columns:
                 columns.append(file.label)
         records = Records.from_frame(
