@@ -94,9 +94,10 @@ def main() -> None:
         taken = tell("encrypted, four processes", graph, time.perf_counter() - started)
         print(f"  {taken / plain:.1f} x the plain run; alignment and start included")
         for party in PARTIES:
-            result = Run.open(four.run_folder(party)).result or {}
-            phases = ", ".join(f"{phase} {seconds:.0f} s" for phase, seconds in result["seconds"].items())
-            print(f"  {party}: {result['sent_bytes'] / 1e9:.2f} GB sent; {phases}")
+            run = Run.open(four.run_folder(party))
+            spent = (run.result or {})["last_attempt"]["seconds"]  # the only one
+            phases = ", ".join(f"{phase} {seconds:.0f} s" for phase, seconds in spent.items())
+            print(f"  {party}: {run.ledger.sent_bytes / 1e9:.2f} GB sent; {phases}")
 
 
 if __name__ == "__main__":

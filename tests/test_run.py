@@ -172,6 +172,25 @@ def test_resuming_a_finished_run_keeps_its_result_until_another_replaces_it(run,
     assert Run.open(run.path).result == {"test": {"accuracy": 0.8}}
 
 
+def test_a_run_that_had_learned_nothing_goes_on_with_the_config_it_is_given(run):
+    """A mistake is corrected and the run resumed: its config would name the mistake for ever."""
+    run.fail("unknown variable")
+    with Run.resume(run.path, {"seed": 4}) as again:
+        assert again.config == {"seed": 4}
+
+
+@pytest.mark.parametrize("finished", [True, False])
+def test_a_run_that_has_learned_something_keeps_its_config(run, finished):
+    """What its weights or its result came from would be told wrong."""
+    if finished:
+        run.finish({"accuracy": 0.9})
+    else:
+        (run.checkpoints / "step-000000004.safetensors").write_bytes(b"weights")
+        run.fail("lab: was lost")
+    with Run.resume(run.path, {"seed": 4}) as again:
+        assert again.config["seed"] == 3
+
+
 def test_lines_missing_from_a_resumed_ledger_are_still_noticed(run):
     for step in range(3):
         run.ledger.record("lab", Message("upload", step, {}, {"a": 1}))

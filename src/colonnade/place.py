@@ -110,13 +110,13 @@ class Place:
     def run_folder(self, resume: bool, task: dict[str, Any]) -> Run:
         """Return the folder of the run; when resuming, the one that is there, if it is one of the same task."""
         folder = self.party.runs / self.run_name
+        config = {"party": self.name, "federation": self.federation.model_dump(mode="json"), "task": task}
         if resume and folder.exists():
             # The checkpoints of another kind of run could not be read, and would be cleared away.
             stored = Run.open(folder).config.get("task") or {}
             if (stored.get("kind") == DISCOVERY) != (task.get("kind") == DISCOVERY):
                 raise RunError("is the run of another task", where=str(folder), remedy="name another one with --run")
-            return Run.resume(folder)
-        config = {"party": self.name, "federation": self.federation.model_dump(mode="json"), "task": task}
+            return Run.resume(folder, config)
         return Run.create(self.run_name, config, self.party.runs)
 
     def open_channel(

@@ -95,15 +95,23 @@ class Run:
         return cls(path)
 
     @classmethod
-    def resume(cls, path: Path | str) -> Run:
+    def resume(cls, path: Path | str, config: dict[str, Any] | None = None) -> Run:
         """Open an existing run to continue it; an error if another process is still writing it.
 
         A finished run keeps its result until another one replaces it: the others may never come.
+
+        Args:
+            path: its folder.
+            config: the settings it goes on with. A run that holds neither a result nor a checkpoint begins anew, and
+                they take the place of those it was created with.
         """
         run = cls.open(path)
         run._own()
-        if (run.path / _RESULT).exists() and run._ending()["status"] != "finished":
-            (run.path / _RESULT).unlink()
+        if (run.path / _RESULT).exists() and run._ending()["status"] == "finished":
+            return run
+        (run.path / _RESULT).unlink(missing_ok=True)
+        if config is not None and not any(run.checkpoints.glob("*")):
+            write_atomically(run.path / _CONFIG, _as_yaml(config, run.path))
         return run
 
     @property
@@ -113,7 +121,7 @@ class Run:
 
     @property
     def config(self) -> dict[str, Any]:
-        """The resolved settings that the run was created with."""
+        """The resolved settings that the run began with."""
         path = self.path / _CONFIG
         try:
             config = yaml.safe_load(path.read_text("utf-8"))
@@ -259,10 +267,8 @@ def party_runs(
             raise ConfigError("nothing to resume from", where="run", remedy="name the run folder")
         return
     for party in parties:
-        if resume:
-            yield party, Run.resume(Path(root) / party)
-        else:
-            yield party, Run.create(party, {**config, "party": party}, root)
+        own = {**config, "party": party}
+        yield party, Run.resume(Path(root) / party, own) if resume else Run.create(party, own, root)
 
 
 def write_atomically(path: Path, data: bytes) -> None:
@@ -285,17 +291,21 @@ def _command() -> str | None:
     return shlex.join([program, *sys.argv[1:]]) if program == "colonnade" else None
 
 
-def _make_folder(path: Path, config: dict[str, Any], identity: dict[str, str | None]) -> None:
-    """Fill the folder under another name first, so that a half-made run never shows."""
+def _as_yaml(config: dict[str, Any], path: Path) -> bytes:
     try:
-        text = yaml.safe_dump(config, sort_keys=False, allow_unicode=True)
+        return yaml.safe_dump(config, sort_keys=False, allow_unicode=True).encode()
     except yaml.YAMLError as error:
         remedy = "give plain values, lists and mappings"
         raise RunError("the config holds a value that YAML cannot hold", where=str(path), remedy=remedy) from error
+
+
+def _make_folder(path: Path, config: dict[str, Any], identity: dict[str, str | None]) -> None:
+    """Fill the folder under another name first, so that a half-made run never shows."""
+    text = _as_yaml(config, path)
     temporary = path.with_name(f".{path.name}.{secrets.token_hex(4)}")
     try:
         (temporary / "checkpoints").mkdir(parents=True)
-        write_atomically(temporary / _CONFIG, text.encode())
+        write_atomically(temporary / _CONFIG, text)
         write_atomically(temporary / _IDENTITY, json.dumps(identity, indent=2).encode())
         temporary.rename(path)
     except OSError as error:

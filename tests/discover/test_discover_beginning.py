@@ -47,6 +47,17 @@ def test_what_a_party_knows_may_not_change_on_the_way(stopped):
         resumed(tables, folder, knowledge={"party0": {"forbidden": [("a", "b")]}})
 
 
+def test_a_mistake_that_stopped_a_run_at_its_start_can_be_corrected(tmp_path):
+    """All would have to agree on another name, or be told to put the mistake back."""
+    tables = divided(chain(), "ab", "cde")
+    stop(tables, settings(), tmp_path, 0)
+    tables["party1"] = tables["party1"].assign(c=tables["party1"]["c"] ** 2)
+    known = {"party0": {"forbidden": [("a", "b")]}}
+    graph = resumed(tables, tmp_path, knowledge=known)
+    anew = discover_tables(tables, settings(), progress=False, knowledge=known)
+    assert graph.adjacency.equals(anew.adjacency)
+
+
 def test_what_has_not_changed_goes_on(stopped):
     tables, folder = stopped
     began = json.loads((folder / "party1" / FILE).read_text())

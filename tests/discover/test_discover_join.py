@@ -7,6 +7,7 @@ from types import SimpleNamespace
 import pytest
 
 from colonnade.discover.join import DiscoveryPlace, _reporter
+from colonnade.errors import DataError
 from colonnade.progress import Progress
 from colonnade.wire.message import Message
 
@@ -36,6 +37,16 @@ def test_a_sensitive_column_that_is_listed_takes_part(village):
     village.own["insurer"]["sensitive"] = [COLUMNS["insurer"][-1]]
     village.own["insurer"]["data"]["columns"] = list(COLUMNS["insurer"])
     assert columns_of(village, "insurer") == list(COLUMNS["insurer"])
+
+
+@pytest.mark.parametrize("listed", [None, ["age"]], ids=["all", "listed"])
+def test_a_label_that_is_not_there_is_told(village, listed):
+    """The graph would lack the one column that people ask about, and nobody would be told."""
+    village.federation |= {"active": "clinic", "label": "presure"}
+    village.own["clinic"]["data"]["columns"] = listed
+    with pytest.raises(DataError, match=r"clinic\.csv: no label column 'presure' \(did you mean 'pressure'\?\)"):
+        columns_of(village, "clinic")
+    assert columns_of(village, "lab") == COLUMNS["lab"]
 
 
 class Told(Progress):

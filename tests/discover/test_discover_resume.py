@@ -1,5 +1,7 @@
 """If these fail, an encrypted discovery that was stopped has to start anew, or goes on as another one."""
 
+import json
+
 import pytest
 from discovery_parts import SHORT, assert_same_but_for_rounding, chain, divided
 
@@ -67,3 +69,17 @@ def test_everybody_keeps_a_graph_and_a_ledger(tmp_path):
     own = CausalGraph.load(tmp_path / "party0" / "graph.json")
     assert own.reveal == "party0"
     assert (own.adjacency.loc[["c", "d", "e"], ["c", "d", "e"]] == 0).all(axis=None)
+
+
+def test_a_result_says_which_bytes_are_those_of_all_attempts(tmp_path):
+    """Two numbers of one name, of which one is smaller: whoever reports it tells too little of what was sent."""
+    tables = divided(chain(), "ab", "cde")
+    stop(tables, settings(), tmp_path, 30)
+    discover_tables(tables, settings(), run=tmp_path, resume=True, progress=False)
+    for name in ("party0", "party1", "coordinator"):
+        ending = json.loads((tmp_path / name / "result.json").read_text())
+        last = ending["result"]["last_attempt"]
+        assert not {"sent_bytes", "received_bytes", "seconds"} & ending["result"].keys()
+        assert ending["sent_bytes"] == Run.open(tmp_path / name).ledger.sent_bytes > last["sent_bytes"] > 0
+        assert last["received_bytes"] > 0
+        assert ("forward" in last["seconds"]) == (name != "coordinator")

@@ -85,3 +85,29 @@ def test_different_files_are_noticed_before_anything_is_learned(tmp_path):
         assert codes == {**dict.fromkeys(COLUMNS, 6), COORDINATOR: 3}
         assert "error: lab: has agreed on something else" in village.log(COORDINATOR).splitlines()[-1]
         assert "agreed on something else" in village.log("insurer").splitlines()[-1]
+
+
+def test_a_name_that_nobody_has_is_told_to_everybody_with_the_file_it_stands_in(tmp_path):
+    """People would search four files for it. Where the coordinator keeps that file is told to nobody else."""
+    village = Village(tmp_path, secure=False)
+    village.federation["knowledge"] = {"roots": ["agee"]}
+    village.write_files()
+    village.start_all()
+    assert village.wait() == {**dict.fromkeys(COLUMNS, 6), COORDINATOR: 3}
+    mistake = "federation.yaml: knowledge: unknown variable 'agee' (did you mean 'age'?)"
+    assert village.log(COORDINATOR).splitlines()[-1] == f"error: {mistake}"
+    for party in COLUMNS:
+        assert f"error: {COORDINATOR}: stopped: {mistake}" in village.log(party).splitlines()[-1]
+
+
+def test_a_party_that_knows_a_name_that_nobody_has_is_sent_to_its_own_file(tmp_path):
+    """Others learn who is wrong and no name: what a party knows is its own business."""
+    village = Village(tmp_path, secure=False)
+    village.own["lab"]["knowledge"] = {"forbidden": [["agee", "glucose"]]}
+    village.write_files()
+    village.start_all()
+    assert village.wait() == {**dict.fromkeys(COLUMNS, 6), COORDINATOR: 3}
+    for party in village.parties:
+        line = village.log(party).splitlines()[-1]
+        assert "lab: knows something of its edges that cannot be used" in line and "agee" not in line
+        assert "the knowledge in its own file" in line

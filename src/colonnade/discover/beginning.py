@@ -7,6 +7,7 @@ import json
 
 import numpy as np
 
+from colonnade.checkpoint import Checkpoints
 from colonnade.discover.party import PartySeat
 from colonnade.discover.variables import PartyColumns
 from colonnade.errors import ConfigError
@@ -22,6 +23,8 @@ _WHAT = {
 def check_beginning(seat: PartySeat) -> None:
     """Keep digests of what a party brings in its own run folder; when resuming, compare.
 
+    Who holds no checkpoint begins anew: a mistake that stopped the run at its start may be corrected.
+
     Raises:
         ConfigError: the run began with other records or other knowledge.
     """
@@ -29,7 +32,7 @@ def check_beginning(seat: PartySeat) -> None:
         return
     brought = {"records": _records_digest(seat.columns), "knowledge": _digest(seat.knowledge.model_dump_json())}
     path = seat.run.path / FILE
-    if not (seat.resume and path.is_file()):
+    if not (seat.resume and path.is_file() and Checkpoints(seat.checkpoint_folder).steps()):
         write_atomically(path, json.dumps(brought).encode())
         return
     began = json.loads(path.read_bytes())

@@ -21,6 +21,7 @@ from colonnade.discover.graph import CausalGraph
 from colonnade.discover.graph_parts import check_name
 from colonnade.discover.knowledge import Stated, divide
 from colonnade.discover.party import Party, PartySeat
+from colonnade.discover.recodings import refuse_recodings
 from colonnade.discover.residuals import Residuals
 from colonnade.discover.variables import PartyColumns, prepare_columns
 from colonnade.errors import ConfigError, DataError, nearest
@@ -120,6 +121,8 @@ def discover_tables(
         party: prepare_columns(table, known[party], settings.missing, settings.standardise, where=party)
         for party, table in tables.items()
     }
+    for party, table in tables.items():
+        refuse_recodings(table, where=party)
     with progress if isinstance(progress, Progress) else make_progress("auto" if progress else "silent") as bar:
         simulation = _Simulation(private, bar, resume, curious or {}, curious_coordinator)
 
@@ -215,8 +218,9 @@ def coordinate(channel: Channel, agreement: DiscoveryAgreement, seat: Coordinato
 def _finish(graph: CausalGraph, run: Run | None, channel: Channel, seconds: Mapping[str, float]) -> None:
     if run:
         _save(graph, run.path)
+        # The ending itself counts what all attempts of a resumed run have sent.
         traffic = {"sent_bytes": channel.sent_bytes, "received_bytes": channel.received_bytes}
-        run.finish({"edges": len(graph.edges), "seconds": dict(seconds), **traffic})
+        run.finish({"edges": len(graph.edges), "last_attempt": {"seconds": dict(seconds), **traffic}})
 
 
 def _save(graph: CausalGraph, folder: Path) -> None:

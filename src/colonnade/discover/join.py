@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
@@ -18,10 +19,11 @@ from colonnade.discover.coordinator import CoordinatorSeat
 from colonnade.discover.discover import coordinate, take_part
 from colonnade.discover.graph import CausalGraph
 from colonnade.discover.graph_parts import check_name
-from colonnade.discover.knowledge import Knowledge, combine, own_only
+from colonnade.discover.knowledge import FIELD, Knowledge, combine, own_only
 from colonnade.discover.party import PartySeat
+from colonnade.discover.recodings import refuse_recodings
 from colonnade.discover.variables import PartyColumns, prepare_columns
-from colonnade.errors import ConfigError, DataError
+from colonnade.errors import ConfigError, DataError, nearest
 from colonnade.federation.files import FederationFile
 from colonnade.place import DISCOVERY, Place
 from colonnade.progress import Progress
@@ -79,6 +81,9 @@ class DiscoveryPlace(Place):
         if self.name == file.active:
             # Which records somebody trains on is bookkeeping and has no cause.
             frame = frame.drop(columns=[file.task.split.column or ""], errors="ignore")
+            if file.label is not None and file.label not in frame.columns:
+                remedy = nearest(file.label, map(str, frame.columns))
+                raise DataError(f"no label column '{file.label}'", where=str(data.path), remedy=remedy)
             if columns is not None and file.label is not None and file.label not in columns:
                 columns.append(file.label)
         records = Records.from_frame(
@@ -89,7 +94,9 @@ class DiscoveryPlace(Place):
     def columns(self, table: pd.DataFrame) -> PartyColumns:
         """Return the variables of a table; raise at the first thing that is wrong with it."""
         settings = self.federation.discovery
-        return prepare_columns(table, self.party.kinds, settings.missing, settings.standardise, where=self.name)
+        found = prepare_columns(table, self.party.kinds, settings.missing, settings.standardise, where=self.name)
+        refuse_recodings(table, where=self.name)
+        return found
 
     def check_columns(self, table: pd.DataFrame) -> None:
         """Raise at the first thing that is wrong with a table, and name the file: nobody else is told yet."""
@@ -133,7 +140,8 @@ def _join_as_coordinator(place: DiscoveryPlace, progress: Progress, resume: bool
     with place.run_folder(resume, _TASK) as run, place.connect(wait) as channel:
         channel.connect()  # from the first message on, everybody would notice that the coordinator is gone
         channel.observe(run.ledger.record)
-        return coordinate(channel, agreement, CoordinatorSeat(agreement.knowledge, run, resume, progress))
+        with _naming(place.federation_path):
+            return coordinate(channel, agreement, CoordinatorSeat(agreement.knowledge, run, resume, progress))
 
 
 def _join_as_party(place: DiscoveryPlace, progress: Progress, resume: bool, wait: float) -> CausalGraph:
@@ -158,6 +166,20 @@ def _join_as_party(place: DiscoveryPlace, progress: Progress, resume: bool, wait
         seat = PartySeat(place.name, columns, secret, place.party.knowledge, alignment.digest, run, resume)
         channel.observe(_reporter(progress, channel))
         return take_part(channel, agreement, seat)
+
+
+@contextmanager
+def _naming(file: Path) -> Iterator[None]:
+    """Let an error in what all may know name the federation file: a wrong name shows only once all columns are known.
+
+    Everybody is told of it: they have that file too, and in which folder the coordinator keeps it is not for them.
+    """
+    try:
+        yield
+    except ConfigError as error:
+        if error.where != FIELD:
+            raise
+        raise ConfigError(error.what, where=f"{file.name}: {FIELD}", remedy=error.remedy) from error
 
 
 def _names(known: Knowledge) -> set[str]:

@@ -16,6 +16,7 @@ from colonnade.errors import ConfigError, nearest
 from colonnade.federation.knowledge import Edge, Knowledge
 
 __all__ = [
+    "FIELD",
     "Constraints",
     "Edge",
     "Knowledge",
@@ -31,7 +32,8 @@ __all__ = [
 Stated = Knowledge | Mapping[str, Any]
 """Knowledge, or a mapping of its parts."""
 
-_WHERE = "knowledge"
+FIELD = "knowledge"
+"""What an error in knowledge names that stands in no file."""
 
 
 @dataclass(frozen=True)
@@ -47,7 +49,7 @@ class Constraints:
     forbidden: Mask
 
 
-def combine(knowledge: Iterable[Knowledge], variables: Sequence[str], where: str = _WHERE) -> Constraints:
+def combine(knowledge: Iterable[Knowledge], variables: Sequence[str], where: str = FIELD) -> Constraints:
     """Put together what all have stated about these variables.
 
     Args:
@@ -98,7 +100,8 @@ def combine_private(
             combine([stated], variables)
         except ConfigError as error:
             what = "knows something of its edges that cannot be used"
-            remedy = "look for unknown names, cycles, edges between others and edges both required and forbidden"
+            wrong = "unknown names, cycles, edges between others and edges both required and forbidden"
+            remedy = f"look through the knowledge in its own file for {wrong}"
             raise ConfigError(what, where=party, remedy=remedy) from error
     parties = _smallest_contradiction(public, private, variables)
     if parties:
@@ -113,7 +116,7 @@ def check_together(
     private: Mapping[str, Knowledge],
     names: Mapping[str, Sequence[str]],
     *,
-    where: str = _WHERE,
+    where: str = FIELD,
     files: Mapping[str, str] | None = None,
 ) -> None:
     """Where one process holds everything and has nobody to hide from: raise if it cannot all be true, and tell why.
@@ -183,12 +186,12 @@ def divide(
     """
     public, private = Knowledge(), {party: Knowledge() for party in names}
     if not isinstance(knowledge, Mapping) or (knowledge and set(knowledge) <= set(Knowledge.model_fields) - set(names)):
-        public = _read(knowledge or {}, _WHERE)
+        public = _read(knowledge or {}, FIELD)
     else:
         for party, stated in knowledge.items():
             if party not in names:
                 known = [*names, *Knowledge.model_fields]
-                raise ConfigError(f"'{party}' is no party", where=_WHERE, remedy=nearest(party, known))
+                raise ConfigError(f"'{party}' is no party", where=FIELD, remedy=nearest(party, known))
             private[party] = _read(stated, party)
             own_only(private[party], names[party], where=party)
     check_together(public, private, names)
