@@ -159,6 +159,24 @@ def test_a_challenge_goes_out_and_guesses_come_back(study, tmp_path):
     )
 
 
+def test_a_challenge_under_calibrated_privacy_can_be_attacked_adaptively(tmp_path):
+    """The strongest fair attack on differential privacy could not be tried by anybody who is not the party itself."""
+    folder, challenge, truth = write_study(tmp_path), tmp_path / "challenge", tmp_path / "truth"
+    file = folder / "lab.yaml"
+    chosen = {"name": "dp_laplace", "epsilon": 100.0}
+    file.write_text(yaml.safe_dump(yaml.safe_load(file.read_text()) | {"defense": chosen}))
+    succeed("train", folder / "federation.yaml", *party_files(folder), "--out", folder / "model", "--run", folder / "r")
+    attack = "unsplit:preset=smoke:adaptive=true"
+    succeed(
+        "audit", "export", folder / "model", *files(folder), "--attack", attack, "--victim", "lab", "--targets", 8,
+        "--out", challenge, "--truth", truth,
+    )  # fmt: skip
+    guesses = run_attack(make_attack("unsplit", preset="smoke", adaptive=True), read_challenge(challenge))
+    np.savez(tmp_path / "guesses.npz", guesses=guesses.numpy())
+    scored = succeed("audit", "score", truth, tmp_path / "guesses.npz", "--name", "ours")
+    assert "ours (adaptive), the only attack tried" in scored
+
+
 def test_knowledge_can_be_listed(study, tmp_path):
     succeed(
         "audit", "export", study / "model", *files(study), "--knowledge", "uploads,architecture", "--victim", "lab",
