@@ -232,7 +232,6 @@ def forget_the_clock(folder: Path) -> Iterator[None]:
 
 @contextlib.contextmanager
 def have_no_gpu(folder: Path) -> Iterator[None]:
-    edit("clinic.yaml", "^device: auto", "device: cuda")(folder)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("torch.cuda.is_available", lambda: False)
         yield
@@ -353,7 +352,7 @@ ROOMS: dict[str, dict[str, Mistake]] = {
         )(folder),
         "A fingerprint is cut off": edit("federation.yaml", "null(?=\n  lab)", "sha256:9cceec9c2e429e60"),
         "There is no such kind of device": edit("clinic.yaml", "^device: auto", "device: gpu"),
-        "There is no GPU": have_no_gpu,
+        "There is no GPU": all_of(edit("clinic.yaml", "^device: auto", "device: cuda"), have_no_gpu),
         "No id column is named": edit("lab.yaml", "^  id_column: .*", ""),
         "A party file does not say where the records are": edit("lab.yaml", r"^data:\n(  .*\n)+", ""),
         "A party file is that of somebody else": edit("clinic.yaml", "^party: .*", "party: klinik"),
@@ -553,6 +552,7 @@ ROOMS: dict[str, dict[str, Mistake]] = {
         "Too few records were held out": table("new.csv", lambda frame: frame.head(3)),
         "The attack would have to take part in a training": nothing,
         "There is no passive party's part": nothing,
+        "There is no GPU to compute on": have_no_gpu,
         "There is no such engine": nothing,
         "In Python, the model knows no records": python(model=saved_model),
     },

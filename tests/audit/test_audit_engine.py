@@ -86,6 +86,8 @@ class Cluster(types.ModuleType):
 def test_on_ray_every_job_is_a_task_and_records_travel_once(monkeypatch):
     cluster = Cluster()
     monkeypatch.setitem(sys.modules, "ray", cluster)
+    monkeypatch.setattr("torch.cuda.is_available", lambda: True)
+    monkeypatch.setattr("torch.cuda.device_count", lambda: 1)
     chosen = make_engine("ray", jobs=2, device="cuda")
     assert everything(chosen, [1, 2, 3]) == ({0: 3, 1: 6, 2: 9}, {}, {0: 3})
     names = [name for name, _ in cluster.calls]
@@ -141,6 +143,18 @@ def test_the_real_ray_does_the_same():
     # A function that Ray's own processes can import: those of a test file they can't.
     with make_engine("ray", jobs=1)("column") as crew:
         assert dict(crew(fnmatch, ["col*", "row*"])) == {0: True, 1: False}
+
+
+def test_a_gpu_is_asked_for_where_the_work_is_done(monkeypatch):
+    """A task on our own cluster would wait for one for ever; and a cluster's GPUs would be no use to a laptop."""
+    monkeypatch.setattr("torch.cuda.is_available", lambda: False)
+    monkeypatch.setitem(sys.modules, "ray", Cluster())
+    for name in ("local", "ray"):
+        with pytest.raises(ConfigError, match=r"device: no device 'cuda' here .use cpu"):
+            make_engine(name, device="cuda")
+    make_engine("ray", address="ray://head:10001", device="cuda")
+    monkeypatch.setitem(sys.modules, "ray", Cluster(running=True))
+    make_engine("ray", device="cuda")
 
 
 @pytest.mark.parametrize(

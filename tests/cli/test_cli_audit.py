@@ -268,6 +268,31 @@ def test_a_mistake_is_one_line(study, words, code, complaint, tmp_path, monkeypa
     assert len(result.stderr.splitlines()) == 1
 
 
+@pytest.mark.parametrize("command", ["run", "attributes", "matrix", "train"])
+def test_a_gpu_that_is_not_here_is_told_before_anything_is_read(study, tmp_path, monkeypatch, command):
+    """People would be told that their model is damaged, and train it anew."""
+    monkeypatch.setattr("torch.cuda.is_available", lambda: False)
+    monkeypatch.setattr("colonnade.data.read.read_table", None)
+    monkeypatch.setattr("colonnade.learn.join.read_table", None)
+    monkeypatch.setattr("colonnade.learn.part.read_tensors", None)
+    words = {
+        "run": ("audit", "run", study / "model", *files(study), "--device", "cuda"),
+        "attributes": ("audit", "attributes", study / "runs", *files(study), "--device", "cuda"),
+        "matrix": ("audit", "matrix", study / "federation.yaml", *party_files(study), "--defenses", "none",
+                   "--out", tmp_path / "out", "--device", "cuda"),
+        "train": ("train", study / "federation.yaml", *party_files(study), "--run", tmp_path / "out"),
+    }  # fmt: skip
+    text = (study / "clinic.yaml").read_text()
+    if command == "train":
+        (study / "clinic.yaml").write_text(text + "device: cuda\n")
+    result = colonnade(*words[command])
+    (study / "clinic.yaml").write_text(text)
+    assert result.exit_code == 3, result.exception or result.stderr
+    assert "device: no device 'cuda' here (use cpu" in result.stderr
+    assert len(result.stderr.splitlines()) == 1
+    assert not (tmp_path / "out").exists()
+
+
 def test_one_party_does_not_know_the_active_partys_split_column(study, tmp_path):
     shutil.copytree(study / "runs" / "lab", tmp_path / "lab")
     config = yaml.safe_load((tmp_path / "lab" / "config.yaml").read_text())

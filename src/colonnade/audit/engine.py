@@ -12,6 +12,7 @@ from multiprocessing import get_context
 from typing import Any
 
 from colonnade.errors import ConfigError, nearest
+from colonnade.nets.device import require_device
 from colonnade.strength import number
 
 Work = Callable[[Any, Any], Any]
@@ -39,10 +40,13 @@ def make_engine(name: str, *, jobs: int = 1, address: str | None = None, device:
         raise ConfigError(f"unknown engine '{name}'", where="engine", remedy=nearest(name, ENGINES))
     number("jobs", jobs, at_least=1, whole=True)
     if name == "ray":
-        _ray()
+        ray = _ray()
+        if address is None and not ray.is_initialized():
+            require_device(device)  # a cluster that is started here has this machine's GPUs: tasks would wait for more
         return partial(ray_crew, address=address, jobs=jobs, gpus=int(device.startswith("cuda")))
     if address is not None:
         raise ConfigError("an address is for a cluster", where="address", remedy="choose the engine 'ray'")
+    require_device(device)
     return partial(local_crew, jobs=jobs)
 
 
