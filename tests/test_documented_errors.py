@@ -11,8 +11,10 @@ import re
 import shlex
 import shutil
 import socket
+import sys
 import threading
 import traceback
+import types
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
 from pathlib import Path
@@ -234,6 +236,14 @@ def forget_the_clock(folder: Path) -> Iterator[None]:
 def have_no_gpu(folder: Path) -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("torch.cuda.is_available", lambda: False)
+        yield
+
+
+@contextlib.contextmanager
+def have_ray(folder: Path) -> Iterator[None]:
+    """It is an extra; where nobody listens, it is not asked either."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setitem(sys.modules, "ray", types.SimpleNamespace(is_initialized=lambda: False))
         yield
 
 
@@ -554,6 +564,7 @@ ROOMS: dict[str, dict[str, Mistake]] = {
         "There is no passive party's part": nothing,
         "There is no GPU to compute on": have_no_gpu,
         "There is no such engine": nothing,
+        "No cluster answers at the address": have_ray,
         "In Python, the model knows no records": python(model=saved_model),
     },
     "Challenges": {

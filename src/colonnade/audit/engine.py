@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import logging
+import re
+import socket
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from contextlib import AbstractContextManager, contextmanager
@@ -25,6 +27,9 @@ Engine = Callable[[Any], AbstractContextManager[Crew]]
 """Takes what all jobs share, hands it to every process once, and opens a crew."""
 
 ENGINES = ("local", "ray")
+PATIENCE = 5
+"""Seconds for a cluster to answer its door."""
+_HOST_AND_PORT = re.compile(r"(?:ray://)?\[?(?P<host>[^][/]+)\]?:(?P<port>[0-9]+)")
 
 
 def make_engine(name: str, *, jobs: int = 1, address: str | None = None, device: str = "cpu") -> Engine:
@@ -99,10 +104,22 @@ def _join(ray: Any, address: str | None, jobs: int | None) -> None:
         ray.init(address="local", num_cpus=jobs, include_dashboard=False, **silent)
         return
     try:
+        _knock(address)
         ray.init(address=address, **silent)
     except (ConnectionError, ValueError) as error:
         remedy = "start one with 'ray start --head', have its token, or leave the address out"
         raise ConfigError(f"no Ray cluster can be joined at '{address}'", where="address", remedy=remedy) from error
+
+
+def _knock(address: str) -> None:
+    """Raise where nobody listens: Ray itself would try for two minutes, and say nothing."""
+    named = _HOST_AND_PORT.fullmatch(address)
+    if named is None:  # `auto` and its like: Ray looks around, and knows at once
+        return
+    try:
+        socket.create_connection((named["host"], int(named["port"])), timeout=PATIENCE).close()
+    except (OSError, OverflowError) as error:  # OverflowError: no such port
+        raise ConnectionError(f"nobody listens at {address}") from error
 
 
 def _ray() -> Any:
