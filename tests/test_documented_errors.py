@@ -11,8 +11,10 @@ import re
 import shlex
 import shutil
 import socket
+import sys
 import threading
 import traceback
+import types
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
 from pathlib import Path
@@ -232,9 +234,16 @@ def forget_the_clock(folder: Path) -> Iterator[None]:
 
 @contextlib.contextmanager
 def have_no_gpu(folder: Path) -> Iterator[None]:
-    edit("clinic.yaml", "^device: auto", "device: cuda")(folder)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("torch.cuda.is_available", lambda: False)
+        yield
+
+
+@contextlib.contextmanager
+def have_ray(folder: Path) -> Iterator[None]:
+    """It is an extra; where nobody listens, it is not asked either."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setitem(sys.modules, "ray", types.SimpleNamespace(is_initialized=lambda: False))
         yield
 
 
@@ -353,7 +362,7 @@ ROOMS: dict[str, dict[str, Mistake]] = {
         )(folder),
         "A fingerprint is cut off": edit("federation.yaml", "null(?=\n  lab)", "sha256:9cceec9c2e429e60"),
         "There is no such kind of device": edit("clinic.yaml", "^device: auto", "device: gpu"),
-        "There is no GPU": have_no_gpu,
+        "There is no GPU": all_of(edit("clinic.yaml", "^device: auto", "device: cuda"), have_no_gpu),
         "No id column is named": edit("lab.yaml", "^  id_column: .*", ""),
         "A party file does not say where the records are": edit("lab.yaml", r"^data:\n(  .*\n)+", ""),
         "A party file is that of somebody else": edit("clinic.yaml", "^party: .*", "party: klinik"),
@@ -553,7 +562,9 @@ ROOMS: dict[str, dict[str, Mistake]] = {
         "Too few records were held out": table("new.csv", lambda frame: frame.head(3)),
         "The attack would have to take part in a training": nothing,
         "There is no passive party's part": nothing,
+        "There is no GPU to compute on": have_no_gpu,
         "There is no such engine": nothing,
+        "No cluster answers at the address": have_ray,
         "In Python, the model knows no records": python(model=saved_model),
     },
     "Challenges": {

@@ -6,7 +6,17 @@ import json
 import numpy as np
 import pytest
 import torch
-from audit_parts import Averaging, Curious, Linear, Spy, picture_federation, picture_model, row, table_model
+from audit_parts import (
+    Averaging,
+    Curious,
+    Linear,
+    Spy,
+    picture_federation,
+    picture_model,
+    row,
+    table_federation,
+    table_model,
+)
 from safetensors.numpy import load_file
 from torch import nn
 
@@ -192,6 +202,43 @@ def test_the_operator_for_pictures_is_that_of_the_audit(folders):
     evidence = read_challenge(export(model, ["defense_operator"], folders, party="left"))
     h = torch.linspace(-3, 3, 64).view(2, 32)
     assert torch.equal(evidence.defense_operator(h), model.parts["left"].bottom.defense.operator()(h))
+
+
+CALIBRATED = [
+    {"name": "dp_laplace", "epsilon": 200.0},
+    {"name": "dp_gaussian", "epsilon": 200.0},
+    {"name": "layered", "layers": ["prune", {"name": "dp_laplace", "epsilon": 200.0}]},
+]
+
+
+@pytest.mark.parametrize("defense", CALIBRATED, ids=lambda defense: defense["name"])
+def test_calibrated_noise_is_imitated_with_the_bound_that_the_party_fitted(folders, tmp_path, defense):
+    """Adaptive attacks on differential privacy would end in an error, and nobody would know how strong they are."""
+    model, attack = table_model({"lab": defense}), make_attack("unsplit", preset="smoke", adaptive=True)
+    model = co.load(model.save(tmp_path / "model"))
+    federation = table_federation()
+    folder = export(model, attack, folders, federation=federation, targets=8)
+    scored = score_challenge(folders[1], guessed(attack, folder, tmp_path / "g.npz"), attack="unsplit")
+    audited = co.audit(model, attack, federation=federation, seeds=1, targets=8, progress=False)
+    one, other = (row(found, attack="unsplit", party="lab") for found in (scored, audited))
+    assert one["knowledge"] == "adaptive"
+    assert one["mse"] == pytest.approx(other["mse"])
+
+
+def test_only_whoever_may_know_the_operator_is_told_the_bound(folders):
+    model = table_model({"lab": "dp_laplace"})
+    listed = json.loads((export(model, ["architecture"], folders) / "challenge.json").read_text())
+    assert "fitted" not in listed
+
+
+def test_a_folder_without_the_bound_is_one_clear_error(folders):
+    """Folders of before it was told: the operator would fail in the middle of an attack."""
+    path = export(table_model({"lab": "dp_laplace"}), ["defense_operator"], folders) / "challenge.json"
+    listed = json.loads(path.read_text())
+    assert listed.pop("fitted")["bound"] > 0
+    path.write_text(json.dumps({**listed, "sha256": own_digest(listed)}))
+    with pytest.raises(RunError, match=r"challenge.json: does not fit its files: 'bound' .get the folder anew"):
+        read_challenge(folders[0])
 
 
 def test_whoever_knows_records_imitates_the_veil_too(tmp_path):

@@ -1,6 +1,8 @@
 """If these fail, the cells of a matrix are lost, mixed up, or computed where nobody asked for it."""
 
 import importlib
+import re
+import socket
 import sys
 import types
 from fnmatch import fnmatch
@@ -86,6 +88,8 @@ class Cluster(types.ModuleType):
 def test_on_ray_every_job_is_a_task_and_records_travel_once(monkeypatch):
     cluster = Cluster()
     monkeypatch.setitem(sys.modules, "ray", cluster)
+    monkeypatch.setattr("torch.cuda.is_available", lambda: True)
+    monkeypatch.setattr("torch.cuda.device_count", lambda: 1)
     chosen = make_engine("ray", jobs=2, device="cuda")
     assert everything(chosen, [1, 2, 3]) == ({0: 3, 1: 6, 2: 9}, {}, {0: 3})
     names = [name for name, _ in cluster.calls]
@@ -105,9 +109,11 @@ def test_a_cluster_that_is_there_already_is_used_and_left_running(monkeypatch):
 def test_a_cluster_is_found_at_its_address(monkeypatch):
     cluster = Cluster()
     monkeypatch.setitem(sys.modules, "ray", cluster)
-    everything(make_engine("ray", address="ray://head:10001"), [1])
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        address = f"ray://127.0.0.1:{listening.getsockname()[1]}"
+        everything(make_engine("ray", address=address), [1])
     asked = dict(cluster.calls)["init"]
-    assert asked["address"] == "ray://head:10001"
+    assert asked["address"] == address
     assert "num_cpus" not in asked, "a cluster has the processors it has"
 
 
@@ -126,6 +132,34 @@ def test_an_address_where_no_cluster_can_be_joined_is_told(monkeypatch, trouble)
         everything(make_engine("ray"), [1])
 
 
+@pytest.mark.parametrize("address", ["{}:{}", "ray://{}:{}", "[::1]:{1}", "no.such.host.invalid:{1}", "{}:99999"])
+def test_an_address_where_nobody_listens_is_told_without_asking_ray(monkeypatch, address):
+    """Ray itself tries for two minutes and more, in silence."""
+    cluster = Cluster()
+    monkeypatch.setitem(sys.modules, "ray", cluster)
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        port = listening.getsockname()[1]  # free again, as soon as nobody listens any more
+    named = address.format("127.0.0.1", port)
+    with pytest.raises(ConfigError, match=rf"address: no Ray cluster can be joined at '{re.escape(named)}' "):
+        everything(make_engine("ray", address=named), [1])
+    assert cluster.calls == []
+
+
+def test_a_host_that_never_answers_is_given_up_within_seconds(monkeypatch):
+    """Firewalls drop what they do not like: nobody says no."""
+    waited = []
+
+    def silence(address, timeout):
+        waited.append((address, timeout))
+        raise TimeoutError
+
+    monkeypatch.setitem(sys.modules, "ray", Cluster())
+    monkeypatch.setattr(engine.socket, "create_connection", silence)
+    with pytest.raises(ConfigError, match=r"no Ray cluster can be joined at 'ray://head:10001'"):
+        everything(make_engine("ray", address="ray://head:10001"), [1])
+    assert waited == [(("head", 10001), 5)]
+
+
 def test_the_cluster_is_let_go_after_an_error(monkeypatch):
     cluster = Cluster()
     monkeypatch.setitem(sys.modules, "ray", cluster)
@@ -141,6 +175,18 @@ def test_the_real_ray_does_the_same():
     # A function that Ray's own processes can import: those of a test file they can't.
     with make_engine("ray", jobs=1)("column") as crew:
         assert dict(crew(fnmatch, ["col*", "row*"])) == {0: True, 1: False}
+
+
+def test_a_gpu_is_asked_for_where_the_work_is_done(monkeypatch):
+    """A task on our own cluster would wait for one for ever; and a cluster's GPUs would be no use to a laptop."""
+    monkeypatch.setattr("torch.cuda.is_available", lambda: False)
+    monkeypatch.setitem(sys.modules, "ray", Cluster())
+    for name in ("local", "ray"):
+        with pytest.raises(ConfigError, match=r"device: no device 'cuda' here .use cpu"):
+            make_engine(name, device="cuda")
+    make_engine("ray", address="ray://head:10001", device="cuda")
+    monkeypatch.setitem(sys.modules, "ray", Cluster(running=True))
+    make_engine("ray", device="cuda")
 
 
 @pytest.mark.parametrize(

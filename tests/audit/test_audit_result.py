@@ -166,6 +166,26 @@ def test_every_kind_of_picture_can_be_shown(tmp_path):
         assert found.to_html(tmp_path / "audit.html").stat().st_size > 500
 
 
+def keystone(**settings):
+    described = {"veil": 32, "channels": None, "levels": None, **settings}
+    return rows([0.1], defense="keystone", strength=math.nan, defense_settings=settings_of(described))
+
+
+def test_rows_of_one_strength_are_shown_with_what_differs():
+    """Two rows of the same name with other numbers: nobody could say which one to choose."""
+    printed = repr(AuditResult.from_rows([*keystone(), *keystone(levels=4), *rows([0.2])], [], [], {}))
+    table = [line.split("  ") for line in printed.splitlines()[-3:]]
+    assert [next(cell for cell in line if cell).strip() for line in table] == [
+        "keystone (levels None)", "keystone (levels 4)", "gaussian",
+    ]  # fmt: skip
+
+
+def test_where_the_strength_tells_rows_apart_it_does():
+    other = rows([0.1], strength=1.0, defense_settings='{"sigma": 1.0}')
+    printed = repr(AuditResult.from_rows([*rows([0.2]), *other], [], [], {}))
+    assert [line.split()[0:2] for line in printed.splitlines()[-2:]] == [["gaussian", "0.500"], ["gaussian", "1.000"]]
+
+
 class Two(Defense):
     knob = "rate"
 

@@ -159,6 +159,24 @@ def test_a_challenge_goes_out_and_guesses_come_back(study, tmp_path):
     )
 
 
+def test_a_challenge_under_calibrated_privacy_can_be_attacked_adaptively(tmp_path):
+    """The strongest fair attack on differential privacy could not be tried by anybody who is not the party itself."""
+    folder, challenge, truth = write_study(tmp_path), tmp_path / "challenge", tmp_path / "truth"
+    file = folder / "lab.yaml"
+    chosen = {"name": "dp_laplace", "epsilon": 100.0}
+    file.write_text(yaml.safe_dump(yaml.safe_load(file.read_text()) | {"defense": chosen}))
+    succeed("train", folder / "federation.yaml", *party_files(folder), "--out", folder / "model", "--run", folder / "r")
+    attack = "unsplit:preset=smoke:adaptive=true"
+    succeed(
+        "audit", "export", folder / "model", *files(folder), "--attack", attack, "--victim", "lab", "--targets", 8,
+        "--out", challenge, "--truth", truth,
+    )  # fmt: skip
+    guesses = run_attack(make_attack("unsplit", preset="smoke", adaptive=True), read_challenge(challenge))
+    np.savez(tmp_path / "guesses.npz", guesses=guesses.numpy())
+    scored = succeed("audit", "score", truth, tmp_path / "guesses.npz", "--name", "ours")
+    assert "ours (adaptive), the only attack tried" in scored
+
+
 def test_knowledge_can_be_listed(study, tmp_path):
     succeed(
         "audit", "export", study / "model", *files(study), "--knowledge", "uploads,architecture", "--victim", "lab",
@@ -248,6 +266,31 @@ def test_a_mistake_is_one_line(study, words, code, complaint, tmp_path, monkeypa
     assert result.exit_code == code, result.output
     assert complaint in result.stderr
     assert len(result.stderr.splitlines()) == 1
+
+
+@pytest.mark.parametrize("command", ["run", "attributes", "matrix", "train"])
+def test_a_gpu_that_is_not_here_is_told_before_anything_is_read(study, tmp_path, monkeypatch, command):
+    """People would be told that their model is damaged, and train it anew."""
+    monkeypatch.setattr("torch.cuda.is_available", lambda: False)
+    monkeypatch.setattr("colonnade.data.read.read_table", None)
+    monkeypatch.setattr("colonnade.learn.join.read_table", None)
+    monkeypatch.setattr("colonnade.learn.part.read_tensors", None)
+    words = {
+        "run": ("audit", "run", study / "model", *files(study), "--device", "cuda"),
+        "attributes": ("audit", "attributes", study / "runs", *files(study), "--device", "cuda"),
+        "matrix": ("audit", "matrix", study / "federation.yaml", *party_files(study), "--defenses", "none",
+                   "--out", tmp_path / "out", "--device", "cuda"),
+        "train": ("train", study / "federation.yaml", *party_files(study), "--run", tmp_path / "out"),
+    }  # fmt: skip
+    text = (study / "clinic.yaml").read_text()
+    if command == "train":
+        (study / "clinic.yaml").write_text(text + "device: cuda\n")
+    result = colonnade(*words[command])
+    (study / "clinic.yaml").write_text(text)
+    assert result.exit_code == 3, result.exception or result.stderr
+    assert "device: no device 'cuda' here (use cpu" in result.stderr
+    assert len(result.stderr.splitlines()) == 1
+    assert not (tmp_path / "out").exists()
 
 
 def test_one_party_does_not_know_the_active_partys_split_column(study, tmp_path):

@@ -304,6 +304,21 @@ def test_the_public_operator_maps_representations_to_uploads(case, kind):
 
 
 @every_defense
+def test_whoever_is_told_what_was_fitted_has_the_same_operator(case, kind):
+    """An adaptive attack on a challenge folder, where the defense itself is not, would fail or try another operator."""
+    bottom = at_work(case, kind)
+    operator = bottom.defense.operator()
+    if operator is None:
+        return
+    told = json.loads(json.dumps([bottom.defense.describe(), bottom.defense.fitted()]))
+    twin = make_defense(told[0].pop("name"), **told[0])
+    twin.extend(plain_bottom(kind), SHAPES[kind])
+    twin.load_fitted(told[1])
+    h = bottom.network(bottom.features[:BATCH]).detach()
+    assert torch.equal(twin.operator()(h), operator(h))
+
+
+@every_defense
 def test_meters_are_finite_numbers(case, kind):
     """The party's log would hold what nobody can plot."""
     bottom = at_work(case, kind)

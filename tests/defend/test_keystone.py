@@ -15,6 +15,7 @@ from learned_parts import conv_bottom, copied, dense_bottom, images, one_step, s
 from torch import nn
 
 import colonnade as co
+from colonnade.audit.rows import strength_of
 from colonnade.data.records import Records
 from colonnade.data.secrets import Secret
 from colonnade.defend import Defense, Layered, make_defense
@@ -522,6 +523,15 @@ def test_halves_of_digits_are_learned_under_it(model):
 def test_best_responses_see_disguised_records_too(model):
     gaps = best_response_gaps(model, steps=2)
     assert np.isfinite(gaps["gap"]).all() and list(gaps["party"]) == ["left", "right"]
+
+
+def test_columns_have_no_veil_to_name_as_a_strength():
+    """A table would say how much is taken away from pictures, of which there are none."""
+    defense = make_defense("keystone", veil=8, levels=4)
+    defense.extend(build_bottom("mlp", (7,), seed=0), (7,))
+    assert defense.knob is None and math.isnan(strength_of(defense))
+    defense.extend(build_bottom("mlp", (1, 8, 8), seed=0), (1, 8, 8))
+    assert defense.knob == type(defense).knob == "veil" and strength_of(defense) == 8
 
 
 def test_an_audit_names_its_strength(model):

@@ -217,7 +217,7 @@ def test_no_secret_leaves_its_party(tmp_path, monkeypatch, labels):
         send(self, to, kind, step, tensors, meta)
 
     monkeypatch.setattr(Channel, "send", heard)
-    simulate(places, federation, tmp_path / "run", Progress(), resume=False)
+    simulate(places, federation, tmp_path / "run", Progress(), resume=False, device=places[0].device)
     assert {kind for party, kind, *_ in messages if party != "clinic"} == PASSIVE_SAYS
     assert {kind for party, kind, *_ in messages if party == "clinic"} == ACTIVE_SAYS[labels]
     hidden = [federation.records[party].secrets for party in SECRETS]

@@ -19,6 +19,7 @@ from colonnade.audit.settings import Settings, seeds_from
 from colonnade.errors import ConfigError, DataError, nearest
 from colonnade.federation.federation import Federation
 from colonnade.learn.model import Frames, VerticalModel
+from colonnade.nets.device import require_device
 from colonnade.progress import Progress, make_progress
 from colonnade.strength import number
 
@@ -70,6 +71,7 @@ def audit_attributes(
         device: where attackers that are networks compute, `cpu` or `cuda`.
     """
     chosen, numbers = _chosen(attackers), seeds_from(seeds)
+    require_device(device)
     how = Settings(auxiliary=auxiliary, targets=targets)
     number("pairs", pairs, at_least=FEWEST_PAIRS, whole=True)
     held = held_out_of(model, federation, records)

@@ -15,6 +15,7 @@ from colonnade.audit.settings import seeds_from, settings_from
 from colonnade.audit.stage import Stage
 from colonnade.federation.federation import Federation
 from colonnade.learn.model import Frames, VerticalModel
+from colonnade.nets.device import require_device
 from colonnade.progress import Progress, make_progress
 
 
@@ -46,6 +47,7 @@ def audit(
         settings: fields of `Settings`: auxiliary, targets, repeats, threshold, dataset, device.
     """
     listed, how, numbers = chosen_attacks(attacks), settings_from(settings), seeds_from(seeds)
+    require_device(how.device)
     held = held_out_of(model, federation, records)
     known = None if records is not None else federation or model.federation
     bar = progress if isinstance(progress, Progress) else make_progress("auto" if progress else "silent")

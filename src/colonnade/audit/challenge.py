@@ -97,7 +97,8 @@ def read_challenge(folder: Path | str) -> Evidence:
             network.load_state_dict(things[Knowledge.WEIGHTS])
             held[Knowledge.WEIGHTS] = network.eval()
         if Knowledge.DEFENSE_OPERATOR in granted:
-            held[Knowledge.DEFENSE_OPERATOR] = _operator(described["defense"], described["recipe"])
+            fitted = described.get("fitted", {})  # older folders have no such key, and most defenses need none
+            held[Knowledge.DEFENSE_OPERATOR] = _operator(described["defense"], described["recipe"], fitted)
         return Evidence(tuple(described["input_shape"]), held)
     except (KeyError, ValueError, TypeError, RuntimeError) as error:
         where = str(Path(folder) / "challenge.json")
@@ -114,10 +115,13 @@ def _check_folders(target: Path, truth: Path) -> None:
         check_free(folder)
 
 
-def _operator(defense: Mapping[str, Any], recipe: Mapping[str, Any]) -> Callable[[Tensor], Tensor] | None:
+def _operator(
+    defense: Mapping[str, Any], recipe: Mapping[str, Any], fitted: Mapping[str, float]
+) -> Callable[[Tensor], Tensor] | None:
     """Return a defense's public operator, built as the victim's was: some defenses treat tables and pictures unlike."""
     twin = twin_of(defense, 0)
     twin.extend(build_bottom(**recipe, seed=0), tuple(recipe["input_shape"]))
+    twin.load_fitted(fitted)
     return twin.operator()
 
 
@@ -142,7 +146,7 @@ def _victim(parties: list[str], party: str | None) -> str:
 
 
 def _plans(stage: Stage, victim: str, granted: frozenset[Knowledge]) -> dict[str, Any]:
-    """Return the knowledge that is no tensor: how the bottom is built, which defense it was and what it stands on."""
+    """Return the knowledge that is no tensor: how the bottom is built, which defense it was, on what, how fitted."""
     plans: dict[str, Any] = {}
     if not granted & {Knowledge.ARCHITECTURE, Knowledge.WEIGHTS, Knowledge.DEFENSE_OPERATOR}:
         return plans
@@ -153,4 +157,5 @@ def _plans(stage: Stage, victim: str, granted: frozenset[Knowledge]) -> dict[str
     if Knowledge.DEFENSE_OPERATOR in granted:
         plans["defense"] = bottom.defense.describe()
         plans["recipe"] = {name: building[name] for name in _RECIPE}
+        plans["fitted"] = bottom.defense.fitted()
     return plans

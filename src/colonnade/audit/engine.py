@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import logging
+import re
+import socket
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from contextlib import AbstractContextManager, contextmanager
@@ -12,6 +14,7 @@ from multiprocessing import get_context
 from typing import Any
 
 from colonnade.errors import ConfigError, nearest
+from colonnade.nets.device import require_device
 from colonnade.strength import number
 
 Work = Callable[[Any, Any], Any]
@@ -24,6 +27,9 @@ Engine = Callable[[Any], AbstractContextManager[Crew]]
 """Takes what all jobs share, hands it to every process once, and opens a crew."""
 
 ENGINES = ("local", "ray")
+PATIENCE = 5
+"""Seconds for a cluster to answer its door."""
+_HOST_AND_PORT = re.compile(r"(?:ray://)?\[?(?P<host>[^][/]+)\]?:(?P<port>[0-9]+)")
 
 
 def make_engine(name: str, *, jobs: int = 1, address: str | None = None, device: str = "cpu") -> Engine:
@@ -39,10 +45,13 @@ def make_engine(name: str, *, jobs: int = 1, address: str | None = None, device:
         raise ConfigError(f"unknown engine '{name}'", where="engine", remedy=nearest(name, ENGINES))
     number("jobs", jobs, at_least=1, whole=True)
     if name == "ray":
-        _ray()
+        ray = _ray()
+        if address is None and not ray.is_initialized():
+            require_device(device)  # a cluster that is started here has this machine's GPUs: tasks would wait for more
         return partial(ray_crew, address=address, jobs=jobs, gpus=int(device.startswith("cuda")))
     if address is not None:
         raise ConfigError("an address is for a cluster", where="address", remedy="choose the engine 'ray'")
+    require_device(device)
     return partial(local_crew, jobs=jobs)
 
 
@@ -95,10 +104,22 @@ def _join(ray: Any, address: str | None, jobs: int | None) -> None:
         ray.init(address="local", num_cpus=jobs, include_dashboard=False, **silent)
         return
     try:
+        _knock(address)
         ray.init(address=address, **silent)
     except (ConnectionError, ValueError) as error:
         remedy = "start one with 'ray start --head', have its token, or leave the address out"
         raise ConfigError(f"no Ray cluster can be joined at '{address}'", where="address", remedy=remedy) from error
+
+
+def _knock(address: str) -> None:
+    """Raise where nobody listens: Ray itself would try for two minutes, and say nothing."""
+    named = _HOST_AND_PORT.fullmatch(address)
+    if named is None:  # `auto` and its like: Ray looks around, and knows at once
+        return
+    try:
+        socket.create_connection((named["host"], int(named["port"])), timeout=PATIENCE).close()
+    except (OSError, OverflowError) as error:  # OverflowError: no such port
+        raise ConnectionError(f"nobody listens at {address}") from error
 
 
 def _ray() -> Any:

@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from colonnade.audit.rows import BASELINE, Row, summarised, summarised_columns
+from colonnade.audit.rows import BASELINE, Row, summarised, summarised_columns, told_apart
 from colonnade.audit.verdict import verdict
 from colonnade.checkpoint import read_arrays, write_arrays
 from colonnade.errors import RunError
@@ -145,7 +145,8 @@ class AuditResult:
         lines = [f"AuditResult: {attacks} {'attack' if attacks == 1 else 'attacks'} beside trivial guesses"]
         lines += [f"  {sentence}" for sentence in (*self.verdict, *self.notes)]
         shown = [name for name in _SHOWN if not frame[name].isna().all()]
-        lines.append(frame[shown].to_string(index=False, float_format="{:.3f}".format, na_rep="–", max_rows=24))
+        table = frame[shown].assign(defense=told_apart(frame))
+        lines.append(table.to_string(index=False, float_format="{:.3f}".format, na_rep="–", max_rows=24))
         return "\n".join(lines)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import pandas as pd
@@ -76,6 +76,16 @@ def settings_of(described: Mapping[str, Any]) -> str:
     return json.dumps(own, sort_keys=True, default=str)
 
 
+def told_apart(frame: pd.DataFrame) -> pd.Series[str]:
+    """Return each row's defense by its name, with the settings that differ where some of them share a strength."""
+    names = frame["defense"].copy()
+    for name, group in frame.groupby("defense"):
+        kinds = group[["strength", "defense_settings"]].drop_duplicates()
+        if kinds["strength"].duplicated().any():
+            names[group.index] = [f"{name} ({told})" for told in _differences(group["defense_settings"])]
+    return names
+
+
 def summarised(rows: pd.DataFrame) -> pd.DataFrame:
     """Return one row for each group that differs in the seed only: means, and `_ci`, half the interval of 95 %."""
     return _summary(rows, KEYS, NUMBERS)
@@ -84,6 +94,14 @@ def summarised(rows: pd.DataFrame) -> pd.DataFrame:
 def summarised_columns(rows: pd.DataFrame) -> pd.DataFrame:
     """Return the same for the single columns of tables."""
     return _summary(rows, COLUMN_KEYS, COLUMN_NUMBERS)
+
+
+def _differences(settings: Iterable[str]) -> list[str]:
+    """Return of each settings, written by `settings_of`, in words what is not the same in all."""
+    each = [json.loads(text) for text in settings]
+    names = sorted({name for one in each for name in one})
+    differing = [name for name in names if len({json.dumps(one.get(name)) for one in each}) > 1]
+    return [", ".join(f"{name} {one.get(name)}" for name in differing) for one in each]
 
 
 def _summary(rows: pd.DataFrame, keys: Sequence[str], numbers: Sequence[str]) -> pd.DataFrame:

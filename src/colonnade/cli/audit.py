@@ -232,11 +232,13 @@ def matrix(
     as_json: AsJson = False,
 ) -> None:
     """Train under every defense with every seed, and let every attack at every model."""
+    from colonnade.audit.engine import make_engine
     from colonnade.audit.matrix import run_matrix
     from colonnade.audit.source import federation_from
     from colonnade.federation.files import read_federation
 
     protections, tried = choices(defenses), choices(attacks)
+    make_engine(engine, jobs=jobs, address=address, device=device)  # what none can be made of is told before we align
     agreed = read_federation(federation)
     with _progress(as_json) as progress:
         result = run_matrix(

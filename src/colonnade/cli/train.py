@@ -37,10 +37,11 @@ def train(
 
     require_no_team("train")
     places = places_of(TrainingPlace, federation, party)
+    device = places[0].device  # before records are read: a GPU that is not here should not cost the time to align
     with make_progress("json" if as_json else "auto") as progress:
         progress.message("aligning records")
         aligned = align_federation(federation_of(places), places[0].federation.task.missing)
-        model = simulate(places, aligned, run, progress, resume)
+        model = simulate(places, aligned, run, progress, resume=resume, device=device)
     if out is not None:
         model.save(out)
     if as_json:

@@ -112,6 +112,13 @@ class Defense:
         """
         return None
 
+    def fitted(self) -> dict[str, float]:
+        """Return the numbers that its operator needs beside name and strength: read from the data, yet no secrets."""
+        return {}
+
+    def load_fitted(self, fitted: Mapping[str, float]) -> None:
+        """Take over what another's `fitted` returned, so that both have the same operator."""
+
     def meters(self) -> dict[str, float]:
         """Return numbers worth a line in the party's own log, each the mean since the last call."""
         return {}

@@ -111,6 +111,8 @@ class Keystone(Defense):
     def extend(self, bottom: nn.Module, input_shape: tuple[int, ...]) -> nn.Module:
         """Put the veil before the bottom and the narrow layers behind it."""
         pictures = len(input_shape) == 3
+        # A knob that moves nothing is none; of tables no one number tells how strong it is.
+        self.knob = Keystone.knob if pictures else None  # type: ignore[misc]
         self._channel = (PICTURES if pictures else TABLES).but(self.channels, self.sigma, self.levels)
         wide = upload_shape(bottom, input_shape)
         seed = int(torch.randint(2**31, (1,), generator=self.generator, device=self.generator.device))

@@ -171,6 +171,18 @@ class Layered(Defense):
         known = [operator for operator in operators if operator is not None]
         return _one_after_the_other(known) if len(known) == len(operators) else None
 
+    def fitted(self) -> dict[str, float]:
+        """Return every layer's numbers under its place."""
+        told: dict[str, float] = {}
+        for place, layer in enumerate(self.layers):
+            told |= named(f"layer{place}", layer.fitted())
+        return told
+
+    def load_fitted(self, fitted: Mapping[str, float]) -> None:
+        """Give every layer its numbers."""
+        for place, layer in enumerate(self.layers):
+            layer.load_fitted(under(f"layer{place}", fitted))
+
     def meters(self) -> dict[str, float]:
         """Return all layers' numbers; where two have one of the same name, with the layer's name before it."""
         told = [layer.meters() for layer in self.layers]

@@ -84,6 +84,14 @@ class PrivateRelease(Defense, ABC):
         source, generator = NoiseSource(self.kind, memoise=False), torch.Generator().manual_seed(0)
         return lambda h: self._release(h, h, source, generator)
 
+    def fitted(self) -> dict[str, float]:
+        """Return the clipping bound, where there is one."""
+        return {} if self.bound is None else {"bound": self.bound}
+
+    def load_fitted(self, fitted: Mapping[str, float]) -> None:
+        """Take over another's bound."""
+        self.bound = float(fitted["bound"]) if self.mode == "calibrated" else None
+
     def meters(self) -> dict[str, float]:
         """Return ε of everything released so far, for the record released most often."""
         spent = self.spend()

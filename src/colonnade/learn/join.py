@@ -24,6 +24,7 @@ from colonnade.learn.part import Part
 from colonnade.learn.role import Seat, require_labels, require_secrets
 from colonnade.learn.team import Team
 from colonnade.learn.train import named_defense, take_part
+from colonnade.nets.device import require_device
 from colonnade.place import Place
 from colonnade.progress import Progress
 
@@ -67,10 +68,7 @@ class TrainingPlace(Place):
         """Where this party's networks live."""
         if self.party.device == "auto":
             return torch.device("cuda" if torch.cuda.is_available() else "cpu")
-        if self.party.device.startswith("cuda") and not torch.cuda.is_available():
-            where = f"{self.party_path}: device"
-            raise ConfigError(f"no device '{self.party.device}' here", where=where, remedy="use cpu or auto")
-        return torch.device(self.party.device)
+        return require_device(self.party.device, f"{self.party_path}: device", "use cpu or auto")
 
     @property
     def defense(self) -> Defense:

@@ -20,7 +20,7 @@ from colonnade.defend.base import Defense
 from colonnade.errors import DataError, RunError
 from colonnade.learn.checkpoint import named, read_tensors, under, write_tensors
 from colonnade.nets import build_bottom, build_top
-from colonnade.nets.device import on_device
+from colonnade.nets.device import on_device, require_device
 from colonnade.run import write_atomically
 
 ANSWER_BATCH = 1024
@@ -124,6 +124,7 @@ class Part:
     @classmethod
     def load(cls, folder: Path, device: torch.device | str = "cpu") -> Part:
         """Read what `save` wrote."""
+        require_device(device)
         try:
             described = json.loads((folder / "part.json").read_text())
             tensors = read_tensors(folder / "part.safetensors")[0]

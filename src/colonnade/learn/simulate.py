@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
+import torch
+
 from colonnade.federation.federation import Federation
 from colonnade.learn.join import TrainingPlace
 from colonnade.learn.model import VerticalModel
@@ -22,7 +24,13 @@ def federation_of(places: Sequence[TrainingPlace]) -> Federation:
 
 
 def simulate(
-    places: Sequence[TrainingPlace], federation: Federation, run: Path, progress: Progress, resume: bool
+    places: Sequence[TrainingPlace],
+    federation: Federation,
+    run: Path,
+    progress: Progress,
+    *,
+    resume: bool,
+    device: torch.device,
 ) -> VerticalModel:
     """Train an aligned federation as its files say, every party with its own defense and its own run folder."""
     file = places[0].federation
@@ -31,7 +39,7 @@ def simulate(
         {place.name: place.defense for place in places},
         task=file.task,
         seed=file.seed,
-        device=str(places[0].device),
+        device=str(device),
         run=run,
         resume=resume,
         progress=progress,

@@ -8,7 +8,6 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-import torch
 from pydantic import ValidationError
 
 from colonnade.align.alignment import Alignment
@@ -24,6 +23,7 @@ from colonnade.learn.model import VerticalModel
 from colonnade.learn.part import Part
 from colonnade.learn.passive import Passive
 from colonnade.learn.role import Seat, require_labels, require_secrets
+from colonnade.nets.device import require_device
 from colonnade.progress import Progress, make_progress
 from colonnade.run import Run, party_runs
 from colonnade.wire.channel import Channel
@@ -62,6 +62,7 @@ def train(
     Returns:
         The trained model, whose `scores` are those of the test records.
     """
+    computing = require_device(device)
     if federation.active is None:
         raise DataError("no party holds a label", where="label", remedy="give label=(party, column)")
     if federation.rows is None:
@@ -84,7 +85,7 @@ def train(
                 federation.records[party],
                 Alignment(federation.rows[party], "local", agreed.task.missing),
                 chosen[party],
-                torch.device(device),
+                computing,
                 folders.get(party),
                 resume,
                 split=federation.split if party == agreed.active else None,

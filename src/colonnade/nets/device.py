@@ -7,7 +7,27 @@ from typing import TypeVar
 import torch
 from torch import nn
 
+from colonnade.errors import ConfigError
+
 Network = TypeVar("Network", bound=nn.Module)
+
+
+def require_device(
+    device: torch.device | str,
+    where: str = "device",
+    remedy: str = "use cpu, or install a torch that knows your GPU",
+) -> torch.device:
+    """Return the device of that name; one that is not here is an error.
+
+    Ask before anything is read: torch finds out when the first weights are moved, and then the weights get the blame.
+    """
+    try:
+        found = torch.device(device)
+    except RuntimeError as error:
+        raise ConfigError(f"'{device}' is no device", where=where, remedy="write cpu, cuda or cuda:0") from error
+    if found.type == "cuda" and (not torch.cuda.is_available() or (found.index or 0) >= torch.cuda.device_count()):
+        raise ConfigError(f"no device '{device}' here", where=where, remedy=remedy)
+    return found
 
 
 def on_device(network: Network, device: torch.device | str) -> Network:

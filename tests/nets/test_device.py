@@ -1,0 +1,47 @@
+"""If these fail, whoever names a device that is not there is told that something else is broken."""
+
+import pytest
+import torch
+
+import colonnade as co
+from colonnade.errors import ConfigError
+from colonnade.nets.device import require_device
+
+
+@pytest.fixture
+def one_gpu(monkeypatch):
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: 1)
+
+
+def test_a_device_that_is_here_is_returned(one_gpu):
+    assert [str(require_device(name)) for name in ("cpu", "cuda", "cuda:0")] == ["cpu", "cuda", "cuda:0"]
+
+
+def test_a_second_gpu_where_there_is_one_is_not_here(one_gpu):
+    with pytest.raises(ConfigError, match=r"lab.yaml: device: no device 'cuda:1' here .use cuda:0"):
+        require_device("cuda:1", where="lab.yaml: device", remedy="use cuda:0")
+
+
+def test_a_word_that_names_no_device_is_told():
+    with pytest.raises(ConfigError, match=r"device: 'gpu' is no device .write cpu, cuda or cuda:0"):
+        require_device("gpu")
+
+
+def test_models_are_neither_trained_nor_loaded_without_their_gpu(monkeypatch, tmp_path):
+    """A whole model would be called damaged; a training would end in torch's own words."""
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+    data = co.load_dataset("breast_cancer")
+    parties = {"clinic": list(data.table.columns[:10]), "lab": list(data.table.columns[10:])}
+    frame = data.table.assign(benign=data.label)
+    federation = co.Federation.from_frame(frame, parties, label=("clinic", "benign"))
+    complaint = r"device: no device 'cuda' here .use cpu"
+    with pytest.raises(ConfigError, match=complaint):
+        co.train(federation, device="cuda", progress=False)
+    model = co.train(federation, epochs=1, progress=False)
+    with pytest.raises(ConfigError, match=complaint):
+        co.load(model.save(tmp_path), device="cuda")
+    with pytest.raises(ConfigError, match=complaint):
+        co.audit(model, device="cuda", progress=False)
+    with pytest.raises(ConfigError, match=complaint):
+        co.audit_attributes(model, device="cuda", progress=False)
