@@ -3,9 +3,12 @@
 import importlib
 import re
 import socket
+import subprocess
 import sys
+import time
 import types
 from fnmatch import fnmatch
+from pathlib import Path
 
 import pytest
 
@@ -34,6 +37,48 @@ def test_in_this_process_one_after_the_other():
 @pytest.mark.slow
 def test_in_several_processes():
     assert everything(lambda shared: local_crew(shared, 2), [1, 2, 3]) == ({0: 3, 1: 6, 2: 9}, {}, {0: 3})
+
+
+SLEEPERS = """
+import os, sys, time
+from pathlib import Path
+
+from colonnade.audit.engine import local_crew
+
+
+def sleep(folder, job):
+    (Path(folder) / str(os.getpid())).touch()
+    time.sleep(300)
+
+
+if __name__ == "__main__":
+    with local_crew(sys.argv[1], jobs=2) as crew:
+        list(crew(sleep, [1, 2]))
+"""
+
+
+@pytest.mark.slow
+def test_a_kill_takes_the_processes_along(tmp_path):
+    """Cores would be busy for hours with results that nobody takes, and the next run would be slow."""
+    (tmp_path / "sleepers.py").write_text(SLEEPERS)
+    (tmp_path / "seen").mkdir()
+    parent = subprocess.Popen([sys.executable, tmp_path / "sleepers.py", tmp_path / "seen"])
+    wait_for(lambda: len(list((tmp_path / "seen").iterdir())) == 2)
+    parent.kill()
+    parent.wait()
+    wait_for(lambda: not any(is_running(path.name) for path in (tmp_path / "seen").iterdir()))
+
+
+def wait_for(condition, seconds=60):
+    until = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < until, "it takes too long"
+        time.sleep(0.1)
+
+
+def is_running(process):
+    stat = Path(f"/proc/{process}/stat")
+    return stat.is_file() and stat.read_text().rsplit(")", 1)[1].split()[0] != "Z"
 
 
 @pytest.mark.slow

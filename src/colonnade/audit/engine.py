@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import os
 import re
 import socket
 from collections.abc import Callable, Iterator, Sequence
@@ -10,7 +11,8 @@ from concurrent.futures import ProcessPoolExecutor, as_completed
 from contextlib import AbstractContextManager, contextmanager
 from functools import partial
 from importlib import import_module
-from multiprocessing import get_context
+from multiprocessing import get_context, parent_process
+from threading import Thread
 from typing import Any
 
 from colonnade.errors import ConfigError, nearest
@@ -136,6 +138,15 @@ _held: list[Any] = []
 
 def _remember(shared: Any) -> None:
     _held[:] = [shared]
+    Thread(target=_leave_with_parent, daemon=True).start()
+
+
+def _leave_with_parent() -> None:
+    """End this process when the one that started it is gone: a pool's processes outlive a kill, and would work on."""
+    parent = parent_process()
+    assert parent is not None
+    parent.join()
+    os._exit(1)
 
 
 def _work_here(work: Work, job: Any) -> Any:
