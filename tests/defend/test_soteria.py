@@ -13,6 +13,7 @@ from torch import nn
 
 from colonnade.data.preparation import prepare_features
 from colonnade.data.records import Records
+from colonnade.defend import soteria
 from colonnade.defend.registry import make_defense
 from colonnade.learn.part import BottomPart, Part
 from colonnade.nets import build_bottom
@@ -145,6 +146,19 @@ def test_training_draws_directions_anew():
     again = defense.scores(x, h, train=True)
     defense.seed(0)
     assert torch.equal(defense.scores(x, h, train=True), again)
+
+
+def test_how_many_records_pass_at_once_is_a_matter_of_time_alone(monkeypatch):
+    part, records = wide_part()
+    x = part.bottom.features(records)
+    h = part.bottom.network.eval()(x).detach()
+    scores = []
+    monkeypatch.setattr(torch, "get_num_threads", lambda: 1)
+    for numbers in (1, 10**9):
+        monkeypatch.setattr(soteria, "_NUMBERS_AT_ONCE", numbers)
+        part.bottom.defense.seed(0)
+        scores.append(part.bottom.defense.scores(x, h, train=True))
+    assert torch.allclose(*scores, rtol=1e-5)
 
 
 def test_scoring_leaves_the_bottom_model_as_it_was():
