@@ -16,7 +16,6 @@ from threading import Thread
 from typing import Any
 
 from colonnade.errors import ConfigError, nearest
-from colonnade.nets.device import require_device
 from colonnade.strength import number
 
 Work = Callable[[Any, Any], Any]
@@ -49,12 +48,19 @@ def make_engine(name: str, *, jobs: int = 1, address: str | None = None, device:
     if name == "ray":
         ray = _ray()
         if address is None and not ray.is_initialized():
-            require_device(device)  # a cluster that is started here has this machine's GPUs: tasks would wait for more
+            _require_gpu(device)  # a cluster that is started here has this machine's GPUs: tasks would wait for more
         return partial(ray_crew, address=address, jobs=jobs, gpus=int(device.startswith("cuda")))
     if address is not None:
         raise ConfigError("an address is for a cluster", where="address", remedy="choose the engine 'ray'")
-    require_device(device)
+    _require_gpu(device)
     return partial(local_crew, jobs=jobs)
+
+
+def _require_gpu(device: str) -> None:
+    if device != "cpu":
+        from colonnade.nets.device import require_device  # loads torch: benches are listed without
+
+        require_device(device)
 
 
 @contextmanager
