@@ -175,6 +175,19 @@ class TestDiscovery:
         del study.federation["coordinator"]
         assert study.check() == [], "training can use them"
 
+    def test_every_column_that_cannot_be_a_variable_is_named_at_once(self, study):
+        """Told one a time, twenty constant columns take twenty looks at the same file."""
+        self.table(study, glucose=[1.0] * 4, insulin=[1.5, None, 3.5, 9.5], age=[3, 1, 4, 1], years=[6, 2, 8, 2])
+        study.party["kinds"] = {"glucose": "count", "heigth": "count"}
+        told = {problem.what: problem.field for problem in study.check()}
+        assert told == {
+            "discovery: column 'glucose' is constant": "data.columns",
+            "discovery: column 'insulin' has 1 missing values": "data.columns",
+            "discovery: a kind is stated for 'heigth', no column": "kinds",
+        }
+        del study.party["kinds"]
+        assert any("'age' and 'years' say the same thing" in problem.what for problem in study.check())
+
     def test_a_kind_for_no_column(self, study):
         study.party["kinds"] = {"glucos": "count"}
         problem = only(study.check())

@@ -72,6 +72,8 @@ def test_records_from_csv_know_columns_and_label(tmp_path):
         ("a.csv", b"", "the file is empty"),
         ("a.csv", b"id,x\n", "no records"),
         ("a.csv", b"id,x,x\n1,2,3\n", "occur twice: x"),
+        ("a.csv", b"id;x\n1;2,5\n", r"separated by semicolons, not by commas \(save it with commas"),
+        ("a.csv", b"id\tx\n1\t2\n", "separated by tabs"),
         ("a.csv", b"id,x\n1,2,3\n4,5,6\n", "no table"),
         ("a.csv", b"id,x\n1,2\n3,4,5\n", "no table"),
         ("a.csv", b"id,x\n1,\xff\xfe\n", "UTF-8"),

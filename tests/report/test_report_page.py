@@ -218,6 +218,14 @@ def test_looks_at_weights_push_no_epoch_out_of_sight(tmp_path):
     assert shown.exit_code == 0 and "0.4321" in shown.stdout
 
 
+def test_a_run_that_measures_nothing_is_one_line(tmp_path):
+    """A coordinator has no numbers of its own; a header above nothing looks like something lost."""
+    with Run.create("train", {}, tmp_path) as run:
+        run.close()
+    shown = CliRunner().invoke(app, ["watch", str(tmp_path / "train"), "--once"])
+    assert shown.exit_code == 0 and shown.stdout.replace("\n", "").rstrip().endswith("sent")
+
+
 def test_a_bench_of_a_front_is_drawn(tmp_path):
     rows = [{"method": name, "target": 0.8, "leak": leak} for name, leak in (("none", 0.9), ("nashcoder", 0.6))]
     (tmp_path / "result.json").write_text(json.dumps({"bench": "front", "preset": "smoke", "rows": rows}))

@@ -59,11 +59,9 @@ def inspect_discovery(
         if party.data.kind != "table":
             problems.append(Problem(f"discovery: {error.what}", path, "data.kind", error.remedy or ""))
         return problems
-    try:
-        place.check_columns(table)
-    except (ConfigError, DataError) as error:
-        field = "kinds" if isinstance(error, ConfigError) else "data.columns"
-        problems.append(Problem(f"discovery: {error.what}", path, field, error.remedy or ""))
+    for wrong in place.column_errors(table):
+        field = "kinds" if isinstance(wrong, ConfigError) else "data.columns"
+        problems.append(Problem(f"discovery: {wrong.what}", path, field, wrong.remedy or ""))
     try:
         place.check_knowledge([str(name) for name in table.columns])
     except ConfigError as error:

@@ -61,9 +61,12 @@ def _view(run: Run) -> Group:
         metrics = metrics.dropna(subset=["epoch"])
     metrics = metrics.tail(_LAST)
     sent = f"{run.ledger.messages:,} messages, {describe_bytes(run.ledger.sent_bytes)} sent"
+    title = Text(f"{run.path}: {run.status}; {sent}", style="bold")
+    if metrics.empty:  # a coordinator measures nothing, and a run that has just begun nothing yet
+        return Group(title)
     table = Table(box=None, pad_edge=False)
     for name in metrics.columns:
         table.add_column(str(name), justify="right")
     for row in metrics.itertuples(index=False):
         table.add_row(*(f"{value:.4g}" if isinstance(value, float) else str(value) for value in row))
-    return Group(Text(f"{run.path}: {run.status}; {sent}", style="bold"), table)
+    return Group(title, table)

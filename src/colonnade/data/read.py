@@ -108,6 +108,7 @@ def _read_csv(file: Path, id_column: str | None) -> pd.DataFrame:
     try:
         header = pd.read_csv(file, header=None, nrows=1, dtype=str, keep_default_na=False, encoding="utf-8-sig")
         names = [str(name) for name in header.iloc[0]]
+        _check_separator(names, file)
         _check_columns(names, file)
         with warnings.catch_warnings():
             # Rows longer than the header: pandas would cut them or take the first column for an index.
@@ -142,6 +143,14 @@ def _read_parquet(file: Path) -> pd.DataFrame:
     _check_columns(table.column_names, file)
     frame: pd.DataFrame = table.to_pandas()
     return frame if frame.index.name is None else frame.reset_index()
+
+
+def _check_separator(names: Sequence[str], file: Path) -> None:
+    """Where a comma separates decimals, spreadsheets write something else between columns."""
+    for separator, called in ((";", "semicolons"), ("\t", "tabs"), ("|", "bars")):
+        if len(names) == 1 and separator in names[0]:
+            remedy = "save it with commas, and with points in numbers; or as Parquet"
+            raise DataError(f"columns are separated by {called}, not by commas", where=str(file), remedy=remedy)
 
 
 def _check_columns(names: Sequence[str], file: Path) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -25,6 +25,7 @@ from colonnade.discover.recodings import refuse_recodings
 from colonnade.discover.variables import PartyColumns, prepare_columns
 from colonnade.errors import ConfigError, DataError, nearest
 from colonnade.federation.files import FederationFile
+from colonnade.federation.knowledge import VariableKind
 from colonnade.place import DISCOVERY, Place
 from colonnade.progress import Progress
 from colonnade.wire.channel import Channel, Observer
@@ -91,25 +92,49 @@ class DiscoveryPlace(Place):
         )
         return pd.DataFrame(index=records.ids) if records.table is None else records.table
 
-    def columns(self, table: pd.DataFrame) -> PartyColumns:
-        """Return the variables of a table; raise at the first thing that is wrong with it."""
+    def columns(self, table: pd.DataFrame, kinds: Mapping[str, VariableKind] | None = None) -> PartyColumns:
+        """Return the variables of a table; raise at the first thing that is wrong with it.
+
+        Args:
+            table: this party's columns, or some of them.
+            kinds: those that are stated for these columns; None takes all that the party file states.
+        """
         settings = self.federation.discovery
-        found = prepare_columns(table, self.party.kinds, settings.missing, settings.standardise, where=self.name)
+        stated = self.party.kinds if kinds is None else kinds
+        found = prepare_columns(table, stated, settings.missing, settings.standardise, where=self.name)
         refuse_recodings(table, where=self.name)
         return found
 
-    def check_columns(self, table: pd.DataFrame) -> None:
+    def check_columns(self, table: pd.DataFrame, kinds: Mapping[str, VariableKind] | None = None) -> None:
         """Raise at the first thing that is wrong with a table, and name the file: nobody else is told yet."""
         for name in table.columns:
             check_name(name, "variable", where=str(self.data.path))
         try:
-            self.columns(table)
+            self.columns(table, kinds)
         except ConfigError as error:
             raise ConfigError(error.what, where=f"{self.party_path}: kinds", remedy=error.remedy) from error
         except DataError as error:
             # The remedy speaks to people who call `discover`; those who write files set it there.
             remedy = (error.remedy or "").replace("missing='impute'", "discovery.missing to impute")
             raise DataError(error.what, where=str(self.data.path), remedy=remedy) from error
+
+    def column_errors(self, table: pd.DataFrame) -> list[ConfigError | DataError]:
+        """Return what is wrong with each column for itself, and then with the others together."""
+        errors: list[ConfigError | DataError] = []
+        kinds = dict(self.party.kinds)
+        for name in table.columns:
+            try:
+                self.check_columns(table[[name]], {name: kinds[name]} if name in kinds else {})
+            except (ConfigError, DataError) as error:
+                errors.append(error)
+                table = table.drop(columns=name)
+                kinds.pop(name, None)
+        if not errors or len(table.columns):
+            try:
+                self.check_columns(table, kinds)
+            except (ConfigError, DataError) as error:
+                errors.append(error)
+        return errors
 
     def check_knowledge(self, own: Sequence[str]) -> None:
         """Raise if what this party knows is not about its own variables, or contradicts itself or what all know."""
