@@ -20,16 +20,24 @@ from colonnade.nets.weights import initialised
 from colonnade.strength import number, yes_or_no
 
 REACH = 2.0
-"""Levels lie within so many deviations."""
+"""Numbers of a table that are not rounded are cut off at so many deviations: no norm over a batch bounds them."""
 
 
 @dataclass(frozen=True)
 class Channel:
-    """What an upload consists of: numbers for each place, their noise, and how many values they can have."""
+    """What an upload consists of.
+
+    Attributes:
+        channels: numbers for each place.
+        sigma: deviation of their noise.
+        levels: how many values they can have, 0 for any.
+        swing: the root of the most power that they can have before noise, if they are not rounded.
+    """
 
     channels: int
     sigma: float
     levels: int
+    swing: float
 
     def but(self, channels: int | None, sigma: float | None, levels: int | None) -> Channel:
         """Return the same with what was chosen."""
@@ -37,18 +45,18 @@ class Channel:
             self.channels if channels is None else channels,
             self.sigma if sigma is None else sigma,
             self.levels if levels is None else levels,
+            self.swing,
         )
 
     @property
     def bits(self) -> float:
         """The most bits that one number can carry, whatever it stands for."""
-        # Its power is 1. Rounding moves it by half a step at most, and never beyond the outermost level.
-        swing = min(1 + step_of(self.levels) / 2, REACH) if self.levels else 1.0
+        swing = float(values_of(self.levels)[-1]) if self.levels else self.swing
         noisy = math.log2(1 + (swing / self.sigma) ** 2) / 2 if self.sigma else math.inf
         return min(noisy, math.log2(self.levels) if self.levels else math.inf)
 
 
-PICTURES, TABLES = Channel(32, 0.1, 0), Channel(1, 0.0, 8)
+PICTURES, TABLES = Channel(32, 0.1, 0, 1.0), Channel(1, 0.0, 8, REACH)
 
 
 @DEFENSES.register("keystone")
@@ -64,8 +72,7 @@ class Keystone(Defense):
 
     No labels are needed: the gradients that come back train all layers. A table's records have no brightness and no
     negative, so columns pass the fourth step alone: one number a record, rounded to `levels`, instead of 32. What a
-    label needs of a party is often one sum. Left unrounded, that one number tells columns of few values apart (Adult,
-    one seed: skill .53 and .67, rounded .28 and .44), and noise on it averages out; rounding does not.
+    label needs of a party is often one sum, and noise on it averages out; rounding does not.
 
     A norm over records is no bound on one record, so no differential privacy is claimed. What is left is for an audit
     to say.
@@ -111,8 +118,8 @@ class Keystone(Defense):
     def extend(self, bottom: nn.Module, input_shape: tuple[int, ...]) -> nn.Module:
         """Put the veil before the bottom and the narrow layers behind it."""
         pictures = len(input_shape) == 3
-        # A knob that moves nothing is none; of tables no one number tells how strong it is.
-        self.knob = Keystone.knob if pictures else None  # type: ignore[misc]
+        # A knob that moves nothing is none: tables have no veil.
+        self.knob = Keystone.knob if pictures else "levels"  # type: ignore[misc]
         self._channel = (PICTURES if pictures else TABLES).but(self.channels, self.sigma, self.levels)
         wide = upload_shape(bottom, input_shape)
         seed = int(torch.randint(2**31, (1,), generator=self.generator, device=self.generator.device))
@@ -153,9 +160,10 @@ class Keystone(Defense):
     def capacity_bits(self, uploads: int = 1) -> float:
         """Return the most bits that so many uploads of a record can tell about it, whatever the network learns.
 
-        A Gaussian channel whose signal has power P carries log2(1 + P / sigma^2) / 2 bits; P is 1, over the records of
-        a batch and not of each record, and rounding can raise it to 4. Rounded numbers carry log2(levels). Every upload
-        may carry as many again: the network may have learned to tell something else meanwhile.
+        A Gaussian channel whose signal has power P carries log2(1 + P / sigma^2) / 2 bits. P is 1 on pictures, over the
+        records of a batch and not of each record, and at most 4 on tables. Rounded numbers carry log2(levels), and no
+        more than their largest value through the same noise. Every upload may carry as many again: the network may have
+        learned to tell something else meanwhile.
         """
         return uploads * self._upload_size * self._channel.bits
 
@@ -177,18 +185,27 @@ class Keystone(Defense):
         }
 
     def _sent(self, h: Tensor, generator: torch.Generator) -> Tensor:
-        h = rounded(h, self._channel.levels) if self._channel.levels else h
+        if self._channel.levels:
+            h = rounded(h, self._channel.levels)
+        elif self._veil is None:
+            h = h.clamp(-REACH, REACH)
         return h + self._channel.sigma * self._noise.draw(h, h, generator) if self._channel.sigma else h
 
 
-def step_of(levels: int) -> float:
-    """Return how far apart so many values from -2 to 2 are."""
-    return 2 * REACH / (levels - 1)
+def values_of(levels: int) -> Tensor:
+    """Return the values that rounded numbers can have: of a normal law, every one stands for as many records.
+
+    >>> values_of(4)
+    tensor([-1.1503, -0.3186,  0.3186,  1.1503], dtype=torch.float64)
+    """
+    values: Tensor = torch.special.ndtri((torch.arange(levels, dtype=torch.float64) + 0.5) / levels)
+    return values
 
 
 def rounded(h: Tensor, levels: int) -> Tensor:
-    """Return the nearest of so many values from -2 to 2; on the way back as if nothing had happened."""
-    step = step_of(levels)
-    nearest = ((h.clamp(-REACH, REACH) + REACH) / step).round() * step - REACH
+    """Return one of so many values for each number; on the way back as if nothing had happened."""
+    share = torch.special.ndtr(h.detach().float())
+    place = (share * levels).long().clamp(0, levels - 1)
     # h minus itself is zero: the value is exactly one of the few, the gradient that of h.
-    return nearest.detach() + (h - h.detach())
+    nearest: Tensor = values_of(levels).to(h)[place]
+    return nearest + (h - h.detach())

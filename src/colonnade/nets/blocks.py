@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import torch
 from torch import Tensor, nn
 from torch.nn import functional
 from torch.nn.modules.batchnorm import _BatchNorm
@@ -49,6 +50,22 @@ class UnitNorm(_BatchNorm):
 
     def _check_input_dim(self, input: Tensor) -> None:
         """Vectors and maps are alike to it."""
+
+
+class RunningNorm(UnitNorm):
+    """A norm by what earlier batches were like, in training too; gradients do not flow through it.
+
+    So a record's number does not hang on the other records of its batch.
+    """
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Return entries of mean 0 and deviation 1, as far as this batch is like those before it."""
+        if self.training:
+            with torch.no_grad():
+                super().forward(x)
+        # Copies: what this pass divides by must stay until its gradients have come back.
+        mean, variance = (None if kept is None else kept.clone() for kept in (self.running_mean, self.running_var))
+        return functional.batch_norm(x, mean, variance, self.weight, self.bias, eps=self.eps)
 
 
 def unit_norm(shape: Sequence[int]) -> nn.Module:

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from colonnade.errors import ConfigError
-from colonnade.nets.blocks import BasicBlock, Dense, unit_norm
+from colonnade.nets.blocks import BasicBlock, Dense, RunningNorm, unit_norm
 from colonnade.nets.shapes import Shape
 
 FITTED_ON = 4096
@@ -20,6 +20,8 @@ LEAST = 1e-3
 SMALL = 8
 """Maps are brought down to this height and width before places are averaged."""
 WIDEST = 256
+MEMORY = 0.05
+"""How much of what earlier batches were like a new batch replaces."""
 
 
 class Veil(nn.Module):
@@ -91,7 +93,9 @@ def keystone(wide: Shape, channels: int, grid: int) -> nn.Sequential:
 
     Maps pass residual blocks, twice as wide and half as large each, then all that falls into one of a few places is
     averaged: little room is left for what lies where. What is uploaded is a vector: convolutions have nothing to find
-    in two places, and learned far worse from them than a perceptron does. Vectors pass a linear layer alone.
+    in two places, and learned far worse from them than a perceptron does. Vectors pass a linear layer alone, and a norm
+    by earlier batches: where a party knows little of the label, its one number was lost in what the rest of the batch
+    happened to be.
 
     Args:
         wide: shape of the representation.
@@ -99,7 +103,7 @@ def keystone(wide: Shape, channels: int, grid: int) -> nn.Sequential:
         grid: places along the longer side of a map.
     """
     if len(wide) == 1:
-        return nn.Sequential(Dense(wide[0], channels, bias=False), unit_norm((channels,)))
+        return nn.Sequential(Dense(wide[0], channels, bias=False), RunningNorm(channels, momentum=MEMORY, affine=False))
     layers: list[nn.Module] = []
     width, height, breadth = wide
     while max(height, breadth) > SMALL:

@@ -120,11 +120,7 @@ KEYSTONE: tuple[Choice, ...] = (
     *({**_BITS, "channels": channels, "grid": grid} for channels, grid in ((16, 2), (8, 1))),
 )
 """From light to strong; the last two send 32 bits and 8, which is what a matcher can be refused with."""
-KEYSTONE_OF_TABLES: tuple[Choice, ...] = (
-    {"name": "keystone", "channels": 4, "levels": 0, "sigma": 0.1},
-    *({"name": "keystone", "channels": channels, "levels": levels} for channels, levels in ((2, 8), (1, 8), (1, 4))),
-    {"name": "keystone", "channels": 1, "levels": 2},
-)
+KEYSTONE_OF_TABLES: tuple[Choice, ...] = tuple({"name": "keystone", "levels": levels} for levels in (64, 16, 8, 4, 2))
 RIVALS: tuple[Choice, ...] = tuple(choice for choice in ALL_DEFENSES if choice["name"] not in ("keystone", "none"))
 CORE: tuple[Choice, ...] = (UNDEFENDED, *KEYSTONE, *RIVALS)
 """Ours, and every defense as the matrix has it; a run that is stopped has ours."""

@@ -45,9 +45,9 @@ class CausShield(Defense):
 
     Surrogates are the batch's own records with other colours, textures or columns. A generator starts at the bottom's
     weights and takes M steps towards representations that are the same for a record and its surrogate and whose
-    dimensions are independent (Eq. 11-19). Labels are not needed. At the end one generator is adapted to random training
-    batches and frozen: it computes every upload of the finished model. Until then an upload that is not trained on
-    comes from the bottom's weights plus the last batch's change.
+    dimensions are independent (Eq. 11-19). Labels are not needed. At the end one generator is adapted to random
+    training batches and frozen: it computes every upload of the finished model. Until then an upload that is not
+    trained on comes from the bottom's weights plus the last batch's change.
 
     What it does not do: being blind to colour hides little of an image. On CIFAR-10, in a measurement of one seed that
     preceded this code, an oracle decoder rebuilt its uploads nearly as well as undefended ones (squared error .0023 at
@@ -80,9 +80,9 @@ class CausShield(Defense):
         mask_share: tau, the share of upper dimensions.
         faithful: train the masker after every adaptation step, as published, not once a batch.
         deploy: what computes the uploads of the finished model; `bottom` shows what the generator costs or gains.
-        deploy_rounds: adaptation steps of the generator that stays; None takes as many as a batch has. The top model has
-            learned from generators of M steps: ten times as many cost three points more (.522 for .551, one seed of a
-            narrow ResNet, 4,000 pictures of CIFAR-10, where the bottom itself has .549).
+        deploy_rounds: adaptation steps of the generator that stays; None takes as many as a batch has. The top model
+            has learned from generators of M steps: ten times as many cost three points more (.522 for .551, one seed of
+            a narrow ResNet, 4,000 pictures of CIFAR-10, where the bottom itself has .549).
         cuda_graph: on an accelerator, record the adaptation step once and replay it (a step of the whole run at M = 5
             costs 5.3 undefended ones on an H200, without 8.5); where that can't be done, nothing changes.
     """
