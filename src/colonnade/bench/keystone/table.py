@@ -181,8 +181,6 @@ def _per_seed(found: Mapping[Victim, Any], paces: Mapping[Any, float]) -> pd.Dat
 def _row(found: Mapping[Any, Any], about: Any) -> Row:
     row: Row = {key: _plain(found[key]) for key in (*KEYS[:2], "party", *KEYS[2:])}
     row["attack"] = _attack(found)
-    if row["defense"] == "keystone" and row["party"] != "all":
-        row["strength"] = None  # a veil is for pictures; of tables capacity_bits tells the strengths apart
     for name in MEASURES:
         row[name], row[f"{name}_ci"] = _plain(found[name]), _plain(found[f"{name}_ci"])
     for name in ("metric", "step_ratio", "capacity_bits", "upload_numbers"):
@@ -224,8 +222,8 @@ def _grouped(rows: Iterable[Row]) -> dict[tuple[Any, ...], list[Row]]:
 
 
 def _point(row: Row, skill: float) -> Point:
-    strength = row["strength"] if row["strength"] is not None else row["capacity_bits"]
-    return Point(row["defense"], "" if strength is None else f"{strength:g}", 100 * row["accuracy_cost"], skill)
+    strength = "" if row["strength"] is None else f"{row['strength']:g}"
+    return Point(row["defense"], strength, 100 * row["accuracy_cost"], skill)
 
 
 def _what(row: Mapping[str, Any]) -> tuple[Any, ...]:
