@@ -69,7 +69,7 @@ def figure5(preset: str, progress: Progress, *, folder: Path | None = None, work
 
 @BENCHES.register("causshield-fig6")
 def figure6(preset: str, progress: Progress, *, folder: Path | None = None, workers: Workers = ALONE) -> list[Row]:
-    """Fig. 6 and 9: UnSplit on CIFAR-10, a thousand pictures at once instead of four."""
+    """Fig. 6: UnSplit on CIFAR-10, a thousand pictures at once instead of four."""
     return _unsplit("cifar10", preset, progress, folder, workers)
 
 
