@@ -115,7 +115,8 @@ def test_a_run_over_tls_is_the_run_in_one_process(town, tmp_path, request):
     request.addfinalizer(partial(torch.set_num_threads, torch.get_num_threads()))
     torch.set_num_threads(1)  # as the processes have; sums over more threads differ in the last digit
     places = town.places()
-    model = simulate(places, align_federation(federation_of(places)), tmp_path, Progress(), resume=False)
+    aligned = align_federation(federation_of(places))
+    model = simulate(places, aligned, tmp_path, Progress(), resume=False, device=places[0].device)
     for party in town.parties:
         apart, together = Part.load(town.run_folder(party) / "model"), model.parts[party]
         for one, other in ((apart.bottom, together.bottom), (apart.top, together.top)):
