@@ -369,7 +369,7 @@ def test_numbers_of_tables_come_to_deviation_one_and_never_leave_their_bounds():
 
 
 def test_a_number_of_a_table_does_not_hang_on_the_rest_of_its_batch():
-    """Where little is known of the label, that would drown it."""
+    """Whoever knows the rest of a batch would know what its norm was."""
     at_work = set_up(exact(levels=0), dense_bottom(), vectors(200))
     for _ in range(100):
         one_step(at_work, rate=0.0)

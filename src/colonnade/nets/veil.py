@@ -94,8 +94,8 @@ def keystone(wide: Shape, channels: int, grid: int) -> nn.Sequential:
     Maps pass residual blocks, twice as wide and half as large each, then all that falls into one of a few places is
     averaged: little room is left for what lies where. What is uploaded is a vector: convolutions have nothing to find
     in two places, and learned far worse from them than a perceptron does. Vectors pass a linear layer alone, and a norm
-    by earlier batches: where a party knows little of the label, its one number was lost in what the rest of the batch
-    happened to be.
+    by earlier batches: with one over the batch less was learned from a party that knows little of the label
+    (Diabetes-130), and more where it knows much (Adult).
 
     Args:
         wide: shape of the representation.
