@@ -79,6 +79,7 @@ def test_ten_blocks_of_records_are_delivered_and_kept_ten_times_and_exchanged_on
 def test_what_would_fill_the_machine_is_not_tried(monkeypatch):
     """A machine that runs out of memory ends other people's work too."""
     monkeypatch.setitem(scale.SIZES, "default", [Size(50, 1000, 3), Size(50, 10_000, 3)])
+    monkeypatch.setitem(scale.JUDGED, "default", set())
     measured = []
 
     def pretend(size, recipe, secure, full):
@@ -108,7 +109,7 @@ def test_rules_are_held_against_what_was_measured():
 
 @pytest.mark.parametrize(
     ("preset", "sizes", "judged_rows"),
-    [("default", 10, 2 * 4 + 2), ("paper", 36, 2 * 9 + 2 * 9)],
+    [("default", 10, 2 * 5 + 2), ("paper", 36, 2 * 12 + 2 * 12)],
 )
 def test_the_grid_is_the_promised_one_and_small_sizes_are_judged(monkeypatch, preset, sizes, judged_rows):
     asked = scale.SIZES[preset]

@@ -61,7 +61,7 @@ _GRID = [Size(d, n, k) for d in _COLUMNS for k in _PARTIES for n in (FEW, MANY)]
 _CROSS = [size for size in _GRID if (size.parties == 3) + (size.attributes == 25) + (size.records == FEW) >= 2]
 SIZES: dict[str, list[Size]] = {"smoke": [Size(6, 200, 2)], "default": [*_CROSS, Size(200, MANY, 3)], "paper": _GRID}
 """One number at a time around 25 columns, 1,000 records and three parties, and the largest size; or all of them."""
-JUDGED: dict[str, set[int]] = {"smoke": {6}, "default": {15, 25}, "paper": {10, 15, 25}}
+JUDGED: dict[str, set[int]] = {"smoke": {6}, "default": {15, 25, 50}, "paper": {10, 15, 25, 50}}
 """Attributes of the sizes at which the rules are judged: few records are also lived through in full, and of many
 records both what was measured and what few of them tell is shown."""
 SHARE_OF_MEMORY = 0.5
