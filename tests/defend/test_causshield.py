@@ -332,8 +332,8 @@ def test_between_epochs_uploads_come_from_the_bottom_plus_the_last_change():
     torch.testing.assert_close(found, slow.eval()(x).detach(), atol=1e-5, rtol=1e-5)
 
 
-@pytest.mark.parametrize(("deploy_rounds", "steps"), [(None, 3), (30, 30)])
-def test_the_generator_that_stays_is_adapted_to_training_records_and_then_frozen(monkeypatch, deploy_rounds, steps):
+@pytest.mark.parametrize(("deploy_rounds", "steps", "least"), [(None, 3, 0.005), (30, 30, 0.05)])
+def test_the_generator_that_stays_is_adapted_and_then_frozen(monkeypatch, deploy_rounds, steps, least):
     """Test uploads would come from a bottom that hides nothing, or change from one batch to the next."""
     defense, bottom = at_work(data=images(200), deploy_rounds=deploy_rounds)
     defense.protect(images(), bottom(images()), train=True)
@@ -346,7 +346,7 @@ def test_the_generator_that_stays_is_adapted_to_training_records_and_then_frozen
     x = images(seed=9)
     h = bottom.eval()(x)
     upload = defense.protect(x, h, train=False)
-    assert not torch.allclose(upload, h, atol=0.005)
+    assert not torch.allclose(upload, h, atol=least)
     torch.testing.assert_close(defense.protect(x[:3], h[:3], train=False), upload[:3], atol=1e-5, rtol=1e-5)
     assert list(defense.state_dict()) == [
         "generator",

@@ -368,15 +368,6 @@ def test_numbers_of_tables_come_to_deviation_one_and_never_leave_their_bounds():
     torch.testing.assert_close(upload, free.clamp(-2, 2), rtol=0.01, atol=0.01)
 
 
-def test_a_number_of_a_table_does_not_hang_on_the_rest_of_its_batch():
-    """Whoever knows the rest of a batch would know what its norm was."""
-    at_work = set_up(exact(levels=0), dense_bottom(), vectors(200))
-    for _ in range(100):
-        one_step(at_work, rate=0.0)
-    alone, among = (uploaded(at_work, train=True, rows=torch.arange(count)) for count in (2, 200))
-    torch.testing.assert_close(alone, among[:2], rtol=0.2, atol=0.2)
-
-
 def test_noise_has_the_stated_deviation_and_is_fresh():
     at_work = pictures_at_work(Keystone(VEIL, sigma=0.7, negatives=False))
     rows = torch.arange(48)

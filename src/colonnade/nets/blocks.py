@@ -53,9 +53,9 @@ class UnitNorm(_BatchNorm):
 
 
 class RunningNorm(UnitNorm):
-    """A norm by what earlier batches were like, in training too; gradients do not flow through it.
+    """A norm by what batches so far were like, in training too; gradients do not flow through it.
 
-    So a record's number does not hang on the other records of its batch.
+    So a record's number hangs on the others of its batch no more than `momentum` allows.
     """
 
     def forward(self, x: Tensor) -> Tensor:

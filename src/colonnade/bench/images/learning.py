@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import fmean
 from typing import Any
 
-from colonnade.bench.images.matrix import device_here
+from colonnade.bench.images.matrix import defense_keys, device_here
 from colonnade.bench.images.published import ACCURACY, entry
 from colonnade.bench.images.sets import SOURCES, pictures
-from colonnade.bench.images.setting import CUT, PUBLISHED_DEFENSES, SEEDS, SIZES, UNDEFENDED, Choice, task_of
+from colonnade.bench.images.setting import PUBLISHED_DEFENSES, SEEDS, SIZES, UNDEFENDED, Choice, task_of
 from colonnade.bench.kept import code, file_name, finished
 from colonnade.bench.registry import BENCHES, Row
 from colonnade.bench.workers import ALONE, Workers
@@ -166,15 +165,8 @@ def _grouped(
 
 
 def _row(dataset: str, defense: tuple[tuple[str, Any], ...], accuracies: Sequence[float]) -> Row:
-    from colonnade.audit.rows import strength_of
-    from colonnade.learn.train import named_defense
-
-    strength = strength_of(named_defense(dict(defense)))
     return {
-        "dataset": dataset,
-        "cut": CUT,
-        "defense": dict(defense)["name"],
-        "strength": None if math.isnan(strength) else strength,
+        **defense_keys(dataset, dict(defense)),
         "seeds": len(accuracies),
         "accuracy": _mean(accuracies),
         "accuracy_ci": _rounded(interval(list(accuracies))),

@@ -83,6 +83,15 @@ def device_here() -> str:
     return "cuda" if torch.cuda.is_available() else "cpu"
 
 
+def defense_keys(dataset: str, defense: Choice) -> Row:
+    """Return the keys that say what was defended, and how."""
+    from colonnade.audit.rows import strength_of
+    from colonnade.learn.train import named_defense
+
+    made = named_defense(defense)
+    return {"dataset": dataset, "cut": CUT, "defense": made.name, "strength": _plain(strength_of(made))}
+
+
 def _row(found: Mapping[Any, Any], trial: Trial) -> Row:
     row: Row = {key: _plain(found[key]) for key in KEYS}
     for name in MEASURES:

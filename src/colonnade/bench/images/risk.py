@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -10,11 +9,11 @@ from statistics import fmean
 from typing import TYPE_CHECKING, Any
 
 from colonnade.audit.settings import Settings
-from colonnade.bench.images.matrix import device_here
+from colonnade.bench.images.matrix import defense_keys, device_here
 from colonnade.bench.images.proxy import CAUSAL_PROXY_NOTE, proxy_cosines
 from colonnade.bench.images.published import CAUSAL_PROXY, INVERSION_RISK, URVFL, entry
 from colonnade.bench.images.sets import SOURCES, pictures
-from colonnade.bench.images.setting import CUT, SEEDS, SIZES, UNDEFENDED, Choice, attacks_of, task_of
+from colonnade.bench.images.setting import SEEDS, SIZES, UNDEFENDED, Choice, attacks_of, task_of
 from colonnade.bench.kept import code, file_name, finished
 from colonnade.bench.registry import BENCHES, Row
 from colonnade.bench.workers import ALONE, Workers
@@ -193,12 +192,11 @@ def _draws(bottom: BottomPart) -> bool:
 
 
 def _row(defense: Choice, group: Sequence[Mapping[str, float | None]]) -> Row:
-    from colonnade.audit.rows import settings_of, strength_of
+    from colonnade.audit.rows import settings_of
     from colonnade.learn.train import named_defense
 
-    made = named_defense(defense)
-    strength = None if math.isnan(strength_of(made)) else strength_of(made)
-    row: Row = {"dataset": DATASET, "cut": CUT, "defense": made.name, "strength": strength, "seeds": len(group)}
+    row: Row = {**defense_keys(DATASET, defense), "seeds": len(group)}
+    name_of, strength = row["defense"], row["strength"]
     for name in _MEASURES:
         values = [value for one in group if (value := one[name]) is not None]
         half = interval(values)
@@ -206,10 +204,10 @@ def _row(defense: Choice, group: Sequence[Mapping[str, float | None]]) -> Row:
         row[f"{name}_ci"] = None if half is None else round(half, 4)
     return {
         **row,
-        "published_inversion_risk": INVERSION_RISK.get(made.name),
-        "published_urvfl_mse": entry(URVFL[DATASET], made.name, strength).mse,
-        "published_proxy_cosine": CAUSAL_PROXY.get(made.name),
-        "defense_settings": settings_of(made.describe()),
+        "published_inversion_risk": INVERSION_RISK.get(name_of),
+        "published_urvfl_mse": entry(URVFL[DATASET], name_of, strength).mse,
+        "published_proxy_cosine": CAUSAL_PROXY.get(name_of),
+        "defense_settings": settings_of(named_defense(defense).describe()),
     }
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from colonnade.bench.images.matrix import Trial, run_trial
 from colonnade.bench.images.published import UNSPLIT, URVFL, WORSE_THAN_GUESSING
-from colonnade.bench.images.setting import ALL_DEFENSES, PUBLISHED_DEFENSES, UNDEFENDED, Choice
+from colonnade.bench.images.setting import ALL_DEFENSES, FOUND_BY_UNSPLIT, PUBLISHED_DEFENSES, UNDEFENDED, Choice
 from colonnade.bench.registry import BENCHES, Row
 from colonnade.bench.workers import ALONE, Workers
 from colonnade.progress import Progress
@@ -27,7 +27,6 @@ _TABLE2: tuple[Choice, ...] = (
     {"name": "causshield"},
     {"name": "bottleneck"},
 )
-_FOUND_BY_UNSPLIT = 0.1  # mean squared error below which the paper counts a picture as reconstructed
 _SKILL = (
     "skill = 1 - error / error of the mean auxiliary picture; rows whose knowledge is 'baseline' saw no upload; "
     "accuracy comes from honest runs"
@@ -56,7 +55,7 @@ def figure5(preset: str, progress: Progress, *, folder: Path | None = None, work
                 dataset,
                 _FEW if preset == "smoke" else _FIGURE5,
                 ("unsplit", "ridge") if preset == "smoke" else ("unsplit", *ORACLES),
-                threshold=_FOUND_BY_UNSPLIT,
+                threshold=FOUND_BY_UNSPLIT,
                 published={"unsplit": UNSPLIT[dataset]},
             ),
             preset,
@@ -117,7 +116,7 @@ def figure10(preset: str, progress: Progress, *, folder: Path | None = None, wor
                 _FEW if few else PUBLISHED_DEFENSES,
                 ("unsplit",) if few else ("unsplit", "decoder-strong", "ridge"),
                 cut=cut,
-                threshold=_FOUND_BY_UNSPLIT,
+                threshold=FOUND_BY_UNSPLIT,
             ),
             preset,
             progress,
@@ -134,6 +133,6 @@ def _unsplit(dataset: str, preset: str, progress: Progress, folder: Path | None,
         dataset,
         _FEW if few else PUBLISHED_DEFENSES,
         ("unsplit", "ridge") if few else ("unsplit", "unsplit-adaptive", *ORACLES),
-        threshold=_FOUND_BY_UNSPLIT,
+        threshold=FOUND_BY_UNSPLIT,
     )
     return run_trial(trial, preset, progress, folder, workers)
