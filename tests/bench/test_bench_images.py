@@ -107,13 +107,18 @@ def test_names_of_attacks_are_read_with_their_variant_and_preset():
         {"name": "urvfl", "preset": "paper", "mixed": True, "adaptive": True},
         {"name": "fsha", "preset": "paper", "mixed": True},
     ]
-    assert [attacks_of(["unsplit"], preset)[0]["preset"] for preset in SIZES] == ["smoke", "smoke", "paper"]
+    assert attacks_of(["decoder", "sdar-adaptive"], "small") == [
+        {"name": "decoder", "preset": "weak", "mixed": True, "epochs": 20},
+        {"name": "sdar", "preset": "default", "mixed": True, "discriminator_width": 64, "updates": 1, "adaptive": True},
+    ]
+    assert [attacks_of(["unsplit"], preset)[0]["preset"] for preset in SIZES] == ["smoke", "smoke", "smoke", "paper"]
 
 
-def test_only_smoke_runs_leave_the_published_network():
+def test_only_smoke_and_small_runs_leave_the_published_network():
     families = {preset: task_of("cifar10", preset).network.family for preset in SIZES}
-    assert families == {"smoke": "mnist_net", "default": "resnet18", "paper": "resnet18"}
-    assert task_of("mnist", "paper").network.family == "mnist_net"
+    expected = {"smoke": "mnist_net", "small": "resnet18_narrow", "default": "resnet18", "paper": "resnet18"}
+    assert families == expected
+    assert {task_of("mnist", preset).network.family for preset in SIZES} == {"mnist_net"}
 
 
 def test_a_published_entry_is_found_by_strength_or_without_or_not_at_all():
@@ -195,7 +200,7 @@ def test_a_result_is_not_taken_for_that_of_another_run():
     ]
     assert len({run.file_name for run in [one, *others]}) == 7
     victims = [risk.Victim((("name", "none"),), seed, preset) for seed in (0, 1) for preset in SIZES]
-    assert len({victim.file_name for victim in victims}) == 6
+    assert len({victim.file_name for victim in victims}) == len(victims)
 
 
 # -- risk and proxy ---------------------------------------------------------------------------------------------------

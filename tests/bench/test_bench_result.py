@@ -115,6 +115,8 @@ def test_mistakes_are_named_before_anything_runs(counting, tmp_path):
     with pytest.raises(ConfigError, match="unknown preset 'smok'") as mistake:
         run_bench(counting, "smok", tmp_path, Progress())
     assert "did you mean 'smoke'" in str(mistake.value)
+    with pytest.raises(ConfigError, match=r"'counting' has no preset 'small' \(known: default, paper, smoke\)"):
+        run_bench(counting, "small", tmp_path, Progress())
     (tmp_path / "file").touch()
     with pytest.raises(ConfigError, match="cannot be made"):
         run_bench(counting, "smoke", tmp_path / "file", Progress())

@@ -43,7 +43,7 @@ def test_resnet18_layer_six_is_the_first_block_of_the_second_stage():
     assert upload_shape(build_bottom("resnet18", (3, 32, 16), cut=6, seed=0), (3, 32, 16)) == (128, 16, 8)
 
 
-@pytest.mark.parametrize(("family", "millions"), [("resnet18", 11.17), ("resnet34", 21.28)])
+@pytest.mark.parametrize(("family", "millions"), [("resnet18", 11.17), ("resnet18_narrow", 0.70), ("resnet34", 21.28)])
 def test_resnets_have_the_published_number_of_weights(family, millions):
     """A forgotten shortcut or stage would silently give a weaker network."""
     weights = sum(p.numel() for module in modules(family, (3, 32, 32), 10) for p in module.parameters())

@@ -8,7 +8,13 @@ from colonnade.errors import ConfigError
 from colonnade.nets import Joint, build_bottom, build_top, default_cut, module_count, modules, upload_shape
 
 HIDDEN = (6, 5, 4)
-INPUTS = {"mlp": (12,), "mnist_net": (1, 28, 28), "resnet18": (3, 16, 16), "resnet34": (3, 8, 8)}
+INPUTS = {
+    "mlp": (12,),
+    "mnist_net": (1, 28, 28),
+    "resnet18": (3, 16, 16),
+    "resnet18_narrow": (3, 16, 16),
+    "resnet34": (3, 8, 8),
+}
 EVERY_CUT = [(family, cut) for family in INPUTS for cut in range(1, module_count(family, HIDDEN))]
 
 # Left out: nine columns of MNIST are too few for modules after the third; test_families sees them refused.

@@ -15,11 +15,11 @@ from colonnade.attack.evidence import Evidence, Knowledge
 from colonnade.attack.registry import ATTACKS
 from colonnade.errors import ConfigError, DataError, nearest
 from colonnade.federation.task import OptimizerSettings
-from colonnade.learn.optimize import learning_rate, precision
+from colonnade.learn.optimize import learning_rate
 from colonnade.learn.repeated import RepeatedStep
 from colonnade.nets.blocks import BasicBlock, Dense
 from colonnade.nets.decoder import build_decoder
-from colonnade.nets.device import on_device
+from colonnade.nets.device import on_device, precision
 from colonnade.nets.shapes import Shape
 from colonnade.nets.weights import initialised
 from colonnade.strength import number

@@ -15,10 +15,10 @@ from colonnade.attack.decoder import pairs_of
 from colonnade.attack.evidence import Evidence, Knowledge
 from colonnade.errors import ConfigError
 from colonnade.federation.task import OptimizerSettings
-from colonnade.learn.optimize import learning_rate, precision
+from colonnade.learn.optimize import learning_rate
 from colonnade.learn.repeated import RepeatedStep
 from colonnade.nets.blocks import BasicBlock, Dense
-from colonnade.nets.device import on_device
+from colonnade.nets.device import on_device, precision
 from colonnade.nets.shapes import Shape
 from colonnade.nets.weights import initialised
 from colonnade.strength import number

@@ -17,10 +17,9 @@ from torch.nn import functional
 from colonnade.attack.evidence import Knowledge
 from colonnade.attack.insider import Insider
 from colonnade.errors import ConfigError, DataError, nearest
-from colonnade.learn.optimize import precision
 from colonnade.nets.adversarial import Pilot
 from colonnade.nets.decoder import build_decoder
-from colonnade.nets.device import on_device
+from colonnade.nets.device import on_device, precision
 from colonnade.nets.shapes import Shape
 from colonnade.strength import number
 

@@ -3,22 +3,41 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Literal, get_args
+from typing import Any, Literal, TypeVar, get_args
 
 from colonnade.progress import Progress
 from colonnade.registry import Registry
 
-Preset = Literal["smoke", "default", "paper"]
-"""`smoke` shows in a minute that it works, `default` gives the numbers, `paper` the published sizes in full."""
+Preset = Literal["smoke", "small", "default", "paper"]
+"""`smoke` shows in a minute that it works, `default` gives the numbers, `paper` the published sizes in full.
+
+`small` is for benches that want a GPU: numbers that mean something, of smaller networks and fewer records, for whoever
+has none. Benches that want none do not have it.
+"""
 
 PRESETS: tuple[str, ...] = get_args(Preset)
 
 Row = dict[str, Any]
 """One line of a result: whole words mapped to text, numbers or None."""
 
+Work = TypeVar("Work", bound=Callable[..., Any])
 Bench = Callable[[str, Progress], list[Row]]
 """Takes a preset and a progress; returns rows. What it says through `progress.message` is kept beside the rows.
 
 One of many rows also takes by name a `folder`, which keeps each row, and the `workers` that run them."""
+
+_FOR_EVERYBODY = tuple(preset for preset in PRESETS if preset != "small")
+
+
+def also_small(bench: Work) -> Work:
+    """Mark a bench that has the preset `small`."""
+    bench.presets = PRESETS  # type: ignore[attr-defined]
+    return bench
+
+
+def presets_of(bench: Bench) -> tuple[str, ...]:
+    """Return the presets that a bench has."""
+    return getattr(bench, "presets", _FOR_EVERYBODY)
+
 
 BENCHES: Registry[Bench] = Registry("bench", "colonnade.benches")

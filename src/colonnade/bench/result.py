@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from colonnade.bench.device import describe_device, python_version
-from colonnade.bench.registry import BENCHES, PRESETS, Row
+from colonnade.bench.registry import BENCHES, PRESETS, Row, presets_of
 from colonnade.bench.revision import source_revision
 from colonnade.bench.workers import ALONE, Workers
 from colonnade.errors import ConfigError, nearest
@@ -31,8 +31,10 @@ def run_bench(name: str, preset: str, out: Path, progress: Progress, workers: Wo
         ConfigError: there is no such bench or preset, it has no rows for a cluster, or the folder cannot be written.
     """
     bench = BENCHES[name]
-    if preset not in PRESETS:
-        raise ConfigError(f"unknown preset '{preset}'", where="--preset", remedy=nearest(preset, PRESETS))
+    presets = presets_of(bench)
+    if preset not in presets:
+        what = f"'{name}' has no preset '{preset}'" if preset in PRESETS else f"unknown preset '{preset}'"
+        raise ConfigError(what, where="--preset", remedy=nearest(preset, presets))
     takes = inspect.signature(bench).parameters
     if workers.engine != "local" and "workers" not in takes:
         what = f"'{name}' has no rows that could run elsewhere"

@@ -40,7 +40,7 @@ def list_benches(
 def run(
     name: Annotated[str, typer.Argument(help="The bench; 'colonnade bench list' names them.")],
     *,
-    preset: Annotated[str, typer.Option(help="smoke: a minute; default: the numbers; paper: all sizes.")] = "default",
+    preset: Annotated[str, typer.Option(help="smoke: a minute; small: no GPU; default; paper: all sizes.")] = "default",
     out: Annotated[Path, typer.Option(help="The folder to write result.json and table.md into.")],
     engine: Annotated[str, typer.Option(help="local, or ray: each row a task, where a bench has many.")] = "local",
     jobs: Annotated[int, typer.Option(min=1, help="Rows to run at once, where a bench has many.")] = 1,

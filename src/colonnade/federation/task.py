@@ -22,13 +22,13 @@ class NetworkSettings(Settings):
     """The network and where it is cut.
 
     Attributes:
-        family: `mlp` for tables; `mnist_net`, `resnet18`, `resnet34` for images.
+        family: `mlp` for tables; `mnist_net`, `resnet18`, `resnet18_narrow`, `resnet34` for images.
         cut: how many modules stay at the passive parties; None takes the family's usual cut.
         hidden: widths of the hidden layers of an `mlp`.
         join: how uploads are joined: `width` lays feature maps side by side, `features` concatenates vectors.
     """
 
-    family: Literal["mlp", "mnist_net", "resnet18", "resnet34"] = "mlp"
+    family: Literal["mlp", "mnist_net", "resnet18", "resnet18_narrow", "resnet34"] = "mlp"
     cut: int | None = Field(default=None, ge=1)
     hidden: tuple[int, ...] = (64, 32, 32)
     join: Literal["auto", "width", "features"] = "auto"

@@ -28,7 +28,7 @@ label: {label}
 task:
   kind: auto            # auto, binary, multiclass or regression; auto decides from the label
   network:
-    family: mlp         # mlp for tables; mnist_net, resnet18 or resnet34 for images
+    family: mlp         # mlp for tables; mnist_net, resnet18, resnet18_narrow or resnet34 for images
     hidden: [64, 32, 32]
   optimizer:
     name: adam          # sgd, adam or adamw

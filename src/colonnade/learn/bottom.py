@@ -12,8 +12,8 @@ from colonnade.defend.base import Defense
 from colonnade.federation.task import OptimizerSettings
 from colonnade.learn.augment import Shifts
 from colonnade.learn.checkpoint import named, under
-from colonnade.learn.optimize import Optimizer, precision
-from colonnade.nets.device import on_device
+from colonnade.learn.optimize import Optimizer
+from colonnade.nets.device import on_device, precision
 
 Signal = Callable[[Tensor], Tensor]
 """What the task wants of an upload: its gradient there."""

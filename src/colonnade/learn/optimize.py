@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping
-from contextlib import AbstractContextManager, nullcontext
-from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -30,11 +28,6 @@ def learning_rate(settings: OptimizerSettings, step: int, steps_per_epoch: int, 
     if settings.schedule == "step":
         return float(settings.learning_rate * 0.1 ** sum(progress >= drop for drop in STEP_DROPS))
     return settings.learning_rate
-
-
-def precision(device: torch.device, mixed: bool) -> AbstractContextManager[Any]:
-    """Return the context to compute in: bfloat16 where asked for and where the device gains from it."""
-    return torch.autocast(device.type, torch.bfloat16) if mixed and device.type == "cuda" else nullcontext()
 
 
 class Optimizer:

@@ -14,9 +14,9 @@ import torch
 from torch import Tensor
 
 from colonnade.learn.checkpoint import named, under
-from colonnade.learn.optimize import precision
 from colonnade.learn.top import task_loss
 from colonnade.nets import build_top
+from colonnade.nets.device import precision
 
 
 @dataclass(frozen=True)

@@ -21,11 +21,10 @@ from colonnade.data.label_preparation import LabelPreparation
 from colonnade.data.preparation import preparation_from_dict
 from colonnade.defend import make_defense
 from colonnade.learn.norm import BatchWide
-from colonnade.learn.optimize import precision
 from colonnade.learn.part import BottomPart
 from colonnade.learn.team import STOP, HelperLostError, Team
 from colonnade.nets import build_bottom
-from colonnade.nets.device import on_device
+from colonnade.nets.device import on_device, precision
 
 BUILD, FORWARD, BACKWARD = 1, 2, 3
 """Orders to a helper, beside STOP."""

@@ -13,9 +13,9 @@ from torch.nn import functional
 from colonnade.federation.task import OptimizerSettings
 from colonnade.learn.checkpoint import named, under
 from colonnade.learn.coalitions import coalition_outputs
-from colonnade.learn.optimize import Optimizer, precision
+from colonnade.learn.optimize import Optimizer
 from colonnade.nets import split
-from colonnade.nets.device import on_device
+from colonnade.nets.device import on_device, precision
 
 MEAN_MEMORY = 0.99  # weight of the past in the running mean of uploads
 

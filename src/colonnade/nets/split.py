@@ -60,7 +60,7 @@ def build_top(
     Where parties upload vectors and the rest of the network is made for maps, a perceptron reads them instead.
 
     Args:
-        family: `mlp`, `mnist_net`, `resnet18` or `resnet34`.
+        family: `mlp`, `mnist_net`, `resnet18`, `resnet18_narrow` or `resnet34`.
         upload_shapes: the shape of one record's upload, for each party in the order of joining.
         outputs: classes, or 1 for a binary task or a regression.
         cut: how many modules stay at the parties; None takes the family's usual cut.

@@ -13,7 +13,7 @@ from colonnade.bench.images.published import ACCURACY, entry
 from colonnade.bench.images.sets import SOURCES, pictures
 from colonnade.bench.images.setting import PUBLISHED_DEFENSES, SEEDS, SIZES, UNDEFENDED, Choice, task_of
 from colonnade.bench.kept import code, file_name, finished
-from colonnade.bench.registry import BENCHES, Row
+from colonnade.bench.registry import BENCHES, Row, also_small
 from colonnade.bench.workers import ALONE, Workers
 from colonnade.measure.interval import interval
 from colonnade.progress import Progress
@@ -88,18 +88,21 @@ def _runs(datasets: Iterable[str], defenses: Iterable[Choice], preset: str, **mo
 
 
 @BENCHES.register("causshield-fig11")
+@also_small
 def figure11(preset: str, progress: Progress, *, folder: Path | None = None, workers: Workers = ALONE) -> list[Row]:
     """Fig. 11: accuracy and loss after every epoch, handwritten digits."""
     return _curves("mnist", preset, progress, folder, workers)
 
 
 @BENCHES.register("causshield-fig12")
+@also_small
 def figure12(preset: str, progress: Progress, *, folder: Path | None = None, workers: Workers = ALONE) -> list[Row]:
     """Fig. 12: accuracy and loss after every epoch, CIFAR-10; and Ψ of CausShield."""
     return _curves("cifar10", preset, progress, folder, workers)
 
 
 @BENCHES.register("causshield-table3")
+@also_small
 def table3(preset: str, progress: Progress, *, folder: Path | None = None, workers: Workers = ALONE) -> list[Row]:
     """Table III: final accuracy of every defense on digits and on a hundred classes."""
     datasets = ("emnist",) if preset == "smoke" else ("emnist", "cifar100")
@@ -114,6 +117,7 @@ def table3(preset: str, progress: Progress, *, folder: Path | None = None, worke
 
 
 @BENCHES.register("causshield-fig13")
+@also_small
 def figure13(preset: str, progress: Progress, *, folder: Path | None = None, workers: Workers = ALONE) -> list[Row]:
     """Fig. 13: accuracy where one party lacks some of the training records."""
     overlaps = (0.5, 1.0) if preset == "smoke" else _OVERLAPS

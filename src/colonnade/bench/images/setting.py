@@ -11,10 +11,11 @@ from colonnade.federation.task import Task
 Choice = Mapping[str, Any]
 """`{"name": ..., parameters...}` of a defense or an attack."""
 
-SEEDS: dict[str, Sequence[int]] = {"smoke": (0,), "default": range(3), "paper": range(5)}
+SEEDS: dict[str, Sequence[int]] = {"smoke": (0,), "small": range(3), "default": range(3), "paper": range(5)}
 FAMILIES = {"mnist": "mnist_net", "emnist": "mnist_net"}
-SMALL = "mnist_net"
-"""The network of every smoke run: a ResNet keeps a processor busy for minutes and shows no more of how things fit."""
+QUICK, NARROW = "mnist_net", "resnet18_narrow"
+"""The network of every smoke run: a ResNet keeps a processor busy for minutes and shows no more of how things fit; and
+that of coloured pictures under `small`."""
 CUT = 6
 UNDEFENDED: Choice = {"name": "none"}
 FOUND_BY_UNSPLIT = 0.1
@@ -30,7 +31,8 @@ class Size:
         held_out: pictures that are not; None takes twice the published test pictures.
         epochs: of training.
         targets: pictures that are attacked.
-        attack: preset of attacks that have one.
+        attack: preset of attacks that have one; `small` is none of theirs, see `_SMALL`.
+        batch_size: records a step.
     """
 
     private: int | None
@@ -38,10 +40,12 @@ class Size:
     epochs: int
     targets: int
     attack: str
+    batch_size: int = 128
 
 
 SIZES = {
-    "smoke": Size(128, 64, 1, 16, "smoke"),
+    "smoke": Size(128, 64, 1, 16, "smoke", 32),
+    "small": Size(3000, 2400, 8, 200, "small", 64),
     "default": Size(None, None, 15, 1000, "default"),
     "paper": Size(None, None, 60, 1000, "paper"),
 }
@@ -59,8 +63,8 @@ def task_of(dataset: str, preset: str, cut: int = CUT, missing: str = "drop") ->
         {
             "kind": "multiclass",
             "epochs": SIZES[preset].epochs,
-            "batch_size": 128 if preset != "smoke" else 32,
-            "network": {"family": SMALL if preset == "smoke" else FAMILIES.get(dataset, "resnet18"), "cut": cut},
+            "batch_size": SIZES[preset].batch_size,
+            "network": {"family": _family(dataset, preset), "cut": cut},
             "optimizer": {
                 "name": "sgd",
                 "learning_rate": 0.05,
@@ -76,6 +80,11 @@ def task_of(dataset: str, preset: str, cut: int = CUT, missing: str = "drop") ->
     )
 
 
+def _family(dataset: str, preset: str) -> str:
+    coloured = NARROW if preset == "small" else "resnet18"
+    return QUICK if preset == "smoke" else FAMILIES.get(dataset, coloured)
+
+
 def attacks_of(names: Sequence[str], preset: str) -> list[Choice]:
     """Return the attacks of these names: that of an attack, or with a variant, as in `decoder-strong`.
 
@@ -87,20 +96,33 @@ def attacks_of(names: Sequence[str], preset: str) -> list[Choice]:
     return [_attack(*name.partition("-")[::2], SIZES[preset].attack) for name in names]
 
 
+_SMALL: dict[str, Choice] = {
+    "decoder": {"epochs": 20},
+    "urvfl": {"pretrain_epochs": 20},
+    "sdar": {"discriminator_width": 64, "updates": 1},
+    "pcat": {"inverse_epochs": 20, "refine_steps": 50},
+    "fsha": {"critic_width": 32, "critic_steps": 2},
+}
+"""What attacks of `small` have less of than those of `default`: each takes about as long as two trainings."""
+
+
 def _attack(name: str, variant: str, preset: str) -> Choice:
     if name == "ridge":
         return {"name": name}
-    if name == "unsplit" and preset == "default":
+    if name == "unsplit" and preset in ("small", "default"):
         preset = "smoke"  # a longer search finds less, and a thousand pictures take minutes
+    shorter: Choice = _SMALL.get(name, {}) if preset == "small" else {}
+    if preset == "small":
+        preset = "default"
     if name == "decoder":
         return {
             "name": name,
             "preset": variant or "weak",
             "mixed": True,
-            **({"epochs": 1} if preset == "smoke" else {}),
+            **({"epochs": 1} if preset == "smoke" else shorter),
         }
     quick = {} if name == "unsplit" else {"mixed": True}
-    return {"name": name, "preset": preset, **quick, **({variant: True} if variant else {})}
+    return {"name": name, "preset": preset, **quick, **shorter, **({variant: True} if variant else {})}
 
 
 PUBLISHED_DEFENSES: tuple[Choice, ...] = (

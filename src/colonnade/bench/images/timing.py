@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from colonnade.bench.images.matrix import device_here
 from colonnade.bench.images.setting import ALL_DEFENSES, CUT, UNDEFENDED, Choice, task_of
-from colonnade.bench.registry import BENCHES, Row
+from colonnade.bench.registry import BENCHES, Row, also_small
 from colonnade.bench.step import median_seconds, step_of
 from colonnade.progress import Progress
 
@@ -16,12 +16,13 @@ if TYPE_CHECKING:
 
 _SHAPE = (3, 32, 16)
 _BATCH = 128
-_STEPS = {"smoke": (1, 2), "default": (5, 20), "paper": (5, 50)}
+_STEPS = {"smoke": (1, 2), "small": (2, 5), "default": (5, 20), "paper": (5, 50)}
 """Steps that are not timed, because caches and schedules settle, and steps that are."""
 _ROUNDS = (1, 3, 5, 10, 20, 30)
 
 
 @BENCHES.register("causshield-fig14")
+@also_small
 def figure14(preset: str, progress: Progress) -> list[Row]:
     """Fig. 14: seconds of a training step under every defense, as a ratio to an undefended step timed beside it."""
     progress.message(

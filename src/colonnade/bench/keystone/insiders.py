@@ -8,7 +8,7 @@ from colonnade.bench.images.matrix import Trial, run_trial
 from colonnade.bench.images.setting import UNDEFENDED, Choice
 from colonnade.bench.images.tables import INSIDERS
 from colonnade.bench.keystone.setting import KEYSTONE
-from colonnade.bench.registry import BENCHES, Row
+from colonnade.bench.registry import BENCHES, Row, also_small
 from colonnade.bench.workers import ALONE, Workers
 from colonnade.progress import Progress
 
@@ -17,6 +17,7 @@ _ATTACKS = tuple(name for attack in ("unsplit", *INSIDERS) for name in (attack, 
 
 
 @BENCHES.register("keystone-insiders")
+@also_small
 def insiders(preset: str, progress: Progress, *, folder: Path | None = None, workers: Workers = ALONE) -> list[Row]:
     """The published attacks on an undefended upload and on Keystone's, each with and without its public part."""
     progress.message(

@@ -13,6 +13,7 @@ from torch.nn import functional
 
 from colonnade.checkpoint import named, under
 from colonnade.defend.causshield.masker import gumbel
+from colonnade.nets.device import precision
 from colonnade.nets.surrogate import build_surrogate
 
 LightnessMode = Literal["a2", "copy", "mix"]
@@ -58,11 +59,11 @@ class ColourSurrogates:
         side = window_side(pixels.shape[-2], pixels.shape[-1])
 
         def colour_loss(lightness: Tensor, ab: Tensor) -> Tensor:
-            logits = self.colours(lightness / LIGHTNESS_SCALE - 0.5)
+            logits = _output(self.colours, lightness / LIGHTNESS_SCALE - 0.5)
             return colour_error(logits, ab, weights) + WINDOW_WEIGHT * window_error(annealed_mean(logits), side)
 
         def lightness_loss(lightness: Tensor, ab: Tensor) -> Tensor:
-            return functional.mse_loss(self.lightness(ab / AB_SCALE), lightness / LIGHTNESS_SCALE)  # Eq. 10
+            return functional.mse_loss(_output(self.lightness, ab / AB_SCALE), lightness / LIGHTNESS_SCALE)  # Eq. 10
 
         networks = nn.ModuleList([self.colours, self.lightness]).train()
         optimizer = torch.optim.Adam(networks.parameters(), lr=FIRST_RATE, fused=True)
@@ -81,7 +82,7 @@ class ColourSurrogates:
     def draw(self, pixels: Tensor, generator: torch.Generator) -> Tensor:
         """Return a recoloured version of each image in [0, 1]."""
         lightness, ab = split_lab(pixels)
-        logits = self.colours(lightness / LIGHTNESS_SCALE - 0.5)
+        logits = _output(self.colours, lightness / LIGHTNESS_SCALE - 0.5)
         noise = gumbel((len(pixels), logits.shape[1], 1, 1), generator).to(logits)
         recoloured = annealed_mean(logits + DIVERSITY * noise) * AB_SCALE
         return join_lab(self._lightness(lightness, ab), recoloured)
@@ -99,8 +100,15 @@ class ColourSurrogates:
     def _lightness(self, lightness: Tensor, ab: Tensor) -> Tensor:
         if self.l_mode == "copy":
             return lightness
-        guessed: Tensor = self.lightness(ab / AB_SCALE) * LIGHTNESS_SCALE
+        guessed = _output(self.lightness, ab / AB_SCALE) * LIGHTNESS_SCALE
         return guessed if self.l_mode == "a2" else 0.5 * (lightness + guessed)
+
+
+def _output(network: nn.Module, x: Tensor) -> Tensor:
+    """Return what a network makes of `x`; surrogates are drawn at random, so half the digits do."""
+    with precision(x.device, mixed=True):
+        output: Tensor = network(x)
+    return output.float()
 
 
 def split_lab(pixels: Tensor) -> tuple[Tensor, Tensor]:
@@ -158,16 +166,20 @@ def rebalancing(shares: Tensor) -> Tensor:
 
 def colour_error(logits: Tensor, ab: Tensor, weights: Tensor) -> Tensor:
     """Return the mean over pixels of the cross entropy with the soft bins (Eq. 8), each weighted by its nearest bin."""
-    bins, target = soft_bins(ab.movedim(1, -1).flatten(0, -2))
-    log_odds = functional.log_softmax(logits, dim=1).movedim(1, -1).flatten(0, -2)
-    entropy = -(target * log_odds.gather(1, bins)).sum(1)
+    count, _, height, width = ab.shape
+    # Bins go to where the logits of a pixel lie; a copy of all logits would cost as much as the networks.
+    bins, target = (
+        found.view(count, height, width, NEAREST).movedim(-1, 1)
+        for found in soft_bins(ab.movedim(1, -1).flatten(0, -2))
+    )
+    entropy = -(target * functional.log_softmax(logits, dim=1).gather(1, bins)).sum(1)
     return (weights.to(entropy)[bins[:, 0]] * entropy).mean()
 
 
 def annealed_mean(logits: Tensor) -> Tensor:
     """Return the colours that (N, Q, H, W) logits stand for, in units of 110: a mean over sharpened odds."""
     odds = functional.softmax(logits / ANNEALED, dim=1)
-    return torch.einsum("nqhw,qc->nchw", odds, colour_bins().to(odds) / AB_SCALE)
+    return functional.conv2d(odds, (colour_bins().to(odds) / AB_SCALE).T[:, :, None, None])
 
 
 def window_side(height: int, width: int) -> int:
