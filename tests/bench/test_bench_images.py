@@ -107,9 +107,16 @@ def test_names_of_attacks_are_read_with_their_variant_and_preset():
         {"name": "urvfl", "preset": "paper", "mixed": True, "adaptive": True},
         {"name": "fsha", "preset": "paper", "mixed": True},
     ]
-    assert attacks_of(["decoder", "sdar-adaptive"], "small") == [
+    assert attacks_of(["decoder", "pcat-adaptive"], "small") == [
         {"name": "decoder", "preset": "weak", "mixed": True, "epochs": 20},
-        {"name": "sdar", "preset": "default", "mixed": True, "discriminator_width": 64, "updates": 1, "adaptive": True},
+        {
+            "name": "pcat",
+            "preset": "default",
+            "mixed": True,
+            "inverse_epochs": 20,
+            "refine_steps": 50,
+            "adaptive": True,
+        },
     ]
     assert [attacks_of(["unsplit"], preset)[0]["preset"] for preset in SIZES] == ["smoke", "smoke", "smoke", "paper"]
 

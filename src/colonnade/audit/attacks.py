@@ -22,6 +22,7 @@ AttackChoice = str | Attack | Mapping[str, Any]
 """A name, `{"name": ..., parameters...}`, or an attack."""
 
 A = TypeVar("A", bound=Attack)
+Inside = TypeVar("Inside", bound=Insider)
 
 
 def chosen_attacks(choices: AttackChoice | Iterable[AttackChoice]) -> list[Attack]:
@@ -58,28 +59,45 @@ def attack_inside(
 
     Everything else is as it was: federation, task, seed, defenses. The honest model is not touched.
     """
+    if getattr(insider, "needs_top", False):
+        # Who asks the top model needs an upload of everybody it joins: the active party knows its own.
+        auxiliary, targets = auxiliary.with_own(), targets.with_own()
+    defenses = {party: part.bottom.defense.describe() for party, part in model.parts.items() if part.bottom}
+    curious, attacked = train_inside(insider, model, federation, auxiliary, defenses, seed=seed, device=device)
+    uploads = {party: _uploads(bottom_of(attacked, party), targets, party, seed) for party in auxiliary.records}
+    labels = targets.labels if Knowledge.LABELS in insider.knowledge else None
+    return {party: guesses.cpu() for party, guesses in curious.reconstruct_all(uploads, labels=labels).items()}
+
+
+def train_inside(
+    insider: Inside,
+    model: VerticalModel,
+    federation: Federation | None,
+    auxiliary: HeldOut,
+    defenses: Mapping[str, Any],
+    *,
+    seed: int,
+    device: str,
+) -> tuple[Inside, VerticalModel]:
+    """Repeat the training of `model` under these defenses; return the insider, who has learned, and the victims."""
     where = f"attack '{insider.name}'"
     if federation is None or not set(model.agreement.parties) <= set(model.parts):
         remedy = "audit the whole model with its federation, or choose an attack that comes afterwards"
         raise ConfigError("it takes part in training, which can't be repeated here", where=where, remedy=remedy)
     curious, agreement = fresh(insider, seed, device), model.agreement
-    if getattr(insider, "needs_top", False):
-        # Who asks the top model needs an upload of everybody it joins: the active party knows its own.
-        auxiliary, targets = auxiliary.with_own(), targets.with_own()
-    parties = list(auxiliary.records)
-    curious.meet({party: before_training(party, bottom_of(model, party), auxiliary, seed=seed) for party in parties})
+    known = {
+        party: before_training(party, bottom_of(model, party), auxiliary, seed=seed) for party in auxiliary.records
+    }
+    curious.meet(known)
     task = agreement.task
     if Knowledge.GRADIENTS_CONTROL in insider.knowledge:
         # The top model learns nothing under such an attack, and who attacks does not stop early for that.
         task = task.model_copy(update={"patience": None})
-    defenses = {party: part.bottom.defense.describe() for party, part in model.parts.items() if part.bottom}
     attacked = train(
         federation, defenses, task=task, seed=agreement.seed, device=device, progress=False, curious=curious
     )
     curious.finish()
-    uploads = {party: _uploads(bottom_of(attacked, party), targets, party, seed) for party in parties}
-    labels = targets.labels if Knowledge.LABELS in insider.knowledge else None
-    return {party: guesses.cpu() for party, guesses in curious.reconstruct_all(uploads, labels=labels).items()}
+    return curious, attacked
 
 
 def wants_repeats(attack: Attack) -> bool:

@@ -45,7 +45,7 @@ class Size:
 
 SIZES = {
     "smoke": Size(128, 64, 1, 16, "smoke", 32),
-    "small": Size(3000, 2400, 8, 200, "small", 64),
+    "small": Size(4000, 3000, 8, 250, "small"),
     "default": Size(None, None, 15, 1000, "default"),
     "paper": Size(None, None, 60, 1000, "paper"),
 }
@@ -99,7 +99,7 @@ def attacks_of(names: Sequence[str], preset: str) -> list[Choice]:
 _SMALL: dict[str, Choice] = {
     "decoder": {"epochs": 20},
     "urvfl": {"pretrain_epochs": 20},
-    "sdar": {"discriminator_width": 64, "updates": 1},
+    "sdar": {"decoder_width": 32, "discriminator_width": 64, "updates": 1},
     "pcat": {"inverse_epochs": 20, "refine_steps": 50},
     "fsha": {"critic_width": 32, "critic_steps": 2},
 }
