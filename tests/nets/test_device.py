@@ -5,7 +5,7 @@ import torch
 
 import colonnade as co
 from colonnade.errors import ConfigError
-from colonnade.nets.device import require_device
+from colonnade.nets.device import gains_from_half, precision, require_device
 
 
 @pytest.fixture
@@ -45,3 +45,26 @@ def test_models_are_neither_trained_nor_loaded_without_their_gpu(monkeypatch, tm
         co.audit(model, device="cuda", progress=False)
     with pytest.raises(ConfigError, match=complaint):
         co.audit_attributes(model, device="cuda", progress=False)
+
+
+@pytest.mark.parametrize(
+    ("known", "half"),
+    [({"avx512_bf16": True}, True), ({"amx_bf16": True, "avx512_bf16": False}, True), ({"avx512_f": True}, False)],
+)
+def test_a_processor_computes_in_half_precision_where_it_gains_and_was_asked_to(monkeypatch, known, half):
+    """Any other would take longer and be less exact; whoever did not ask would get other numbers."""
+    gains_from_half.cache_clear()
+    monkeypatch.setattr(torch.cpu, "get_capabilities", lambda: known, raising=False)
+    product = {}
+    for mixed in (True, False):
+        with precision(torch.device("cpu"), mixed):
+            product[mixed] = (torch.ones(2, 2) @ torch.ones(2, 2)).dtype
+    gains_from_half.cache_clear()
+    assert product == {True: torch.bfloat16 if half else torch.float32, False: torch.float32}
+
+
+def test_a_torch_that_can_not_tell_stays_at_full_precision(monkeypatch):
+    gains_from_half.cache_clear()
+    monkeypatch.delattr(torch.cpu, "get_capabilities", raising=False)
+    assert not gains_from_half("cpu") and gains_from_half("cuda")
+    gains_from_half.cache_clear()
