@@ -13,7 +13,15 @@ import numpy.typing as npt
 
 from colonnade.bench.images.matrix import defense_keys, device_here
 from colonnade.bench.images.sets import SOURCES, STRIPS, pictures
-from colonnade.bench.images.setting import FOUND_BY_UNSPLIT, PUBLISHED_DEFENSES, SIZES, Choice, attacks_of, task_of
+from colonnade.bench.images.setting import (
+    FOUND_BY_UNSPLIT,
+    PUBLISHED_DEFENSES,
+    SIZES,
+    Choice,
+    attacks_of,
+    defenses_of,
+    task_of,
+)
 from colonnade.bench.kept import code, file_name, finished
 from colonnade.bench.registry import BENCHES, Row, also_small
 from colonnade.bench.workers import ALONE, Workers
@@ -129,7 +137,7 @@ def figure9(preset: str, progress: Progress, *, folder: Path | None = None, work
     """Fig. 9: how often UnSplit finds a CIFAR-10 picture, class by class; all pictures of a class at once."""
     progress.message(str(SOURCES[DATASET].note))
     progress.message(f"{OF_EACH_CLASS[preset]} pictures of each of {CLASSES[preset]} classes; {_NOTE}")
-    defenses = PUBLISHED_DEFENSES[:1] if preset == "smoke" else PUBLISHED_DEFENSES
+    defenses = PUBLISHED_DEFENSES[:1] if preset == "smoke" else defenses_of(PUBLISHED_DEFENSES, preset)
     work = [Victim(tuple(one.items()), preset) for one in defenses]
     progress.start(len(work), "causshield-fig9")
     found: dict[int, Any] = {}

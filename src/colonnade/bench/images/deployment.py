@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from colonnade.bench.images.matrix import defense_keys, device_here
 from colonnade.bench.images.sets import SOURCES, STRIPS, pictures
-from colonnade.bench.images.setting import SEEDS, SIZES, UNDEFENDED, Choice, attacks_of, task_of
+from colonnade.bench.images.setting import SEEDS, SIZES, UNDEFENDED, Choice, attacks_of, defenses_of, task_of
 from colonnade.bench.kept import code, file_name, finished
 from colonnade.bench.registry import BENCHES, Row, also_small
 from colonnade.bench.workers import ALONE, Workers
@@ -208,9 +208,8 @@ def deploy(preset: str, progress: Progress, *, folder: Path | None = None, worke
 
 
 def _defenses(preset: str) -> list[Choice]:
-    epochs = {"smoke": {"surrogate_epochs": 1}, "small": {"surrogate_epochs": 2}}.get(preset, {})
     made: list[Choice] = [UNDEFENDED, {"name": "causshield", "surrogate": "jitter"}]
-    return made if preset == "smoke" else [*made, {"name": "causshield", "surrogate": "lab", **epochs}]
+    return made if preset == "smoke" else defenses_of([*made, {"name": "causshield", "surrogate": "lab"}], preset)
 
 
 def _rows(found: Mapping[Deployment, Sequence[Row]], preset: str) -> Iterable[Row]:

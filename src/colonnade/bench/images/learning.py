@@ -11,7 +11,7 @@ from typing import Any
 from colonnade.bench.images.matrix import defense_keys, device_here
 from colonnade.bench.images.published import ACCURACY, entry
 from colonnade.bench.images.sets import SOURCES, pictures
-from colonnade.bench.images.setting import PUBLISHED_DEFENSES, SEEDS, SIZES, UNDEFENDED, Choice, task_of
+from colonnade.bench.images.setting import PUBLISHED_DEFENSES, SEEDS, SIZES, UNDEFENDED, Choice, defenses_of, task_of
 from colonnade.bench.kept import code, file_name, finished
 from colonnade.bench.registry import BENCHES, Row, also_small
 from colonnade.bench.workers import ALONE, Workers
@@ -150,7 +150,7 @@ def _curves(dataset: str, preset: str, progress: Progress, folder: Path | None, 
 
 
 def _defenses(preset: str) -> Sequence[Choice]:
-    return _FEW if preset == "smoke" else PUBLISHED_DEFENSES
+    return _FEW if preset == "smoke" else defenses_of(PUBLISHED_DEFENSES, preset)
 
 
 def _say(datasets: Iterable[str], progress: Progress) -> None:

@@ -11,7 +11,7 @@ from typing import Any
 
 from colonnade.bench.images.published import Column, entry
 from colonnade.bench.images.sets import SOURCES, pictures
-from colonnade.bench.images.setting import CUT, SEEDS, SIZES, Choice, attacks_of, task_of
+from colonnade.bench.images.setting import CUT, SEEDS, SIZES, Choice, attacks_of, defenses_of, task_of
 from colonnade.bench.registry import Row
 from colonnade.bench.workers import ALONE, Workers
 from colonnade.progress import Progress
@@ -57,7 +57,7 @@ def run_trial(
     with TemporaryDirectory() as scratch:
         result = run_matrix(
             pictures(trial.dataset, size.private, size.held_out),
-            trial.defenses,
+            defenses_of(trial.defenses, preset),
             attacks_of(trial.attacks, preset),
             out=(folder or Path(scratch)) / f"{trial.dataset}-{trial.cut}",
             task=task_of(trial.dataset, preset, trial.cut),

@@ -13,7 +13,7 @@ from colonnade.bench.images.matrix import defense_keys, device_here
 from colonnade.bench.images.proxy import CAUSAL_PROXY_NOTE, proxy_cosines
 from colonnade.bench.images.published import CAUSAL_PROXY, INVERSION_RISK, URVFL, entry
 from colonnade.bench.images.sets import SOURCES, pictures
-from colonnade.bench.images.setting import SEEDS, SIZES, UNDEFENDED, Choice, attacks_of, task_of
+from colonnade.bench.images.setting import SEEDS, SIZES, UNDEFENDED, Choice, attacks_of, defenses_of, task_of
 from colonnade.bench.kept import code, file_name, finished
 from colonnade.bench.registry import BENCHES, Row, also_small
 from colonnade.bench.workers import ALONE, Workers
@@ -112,7 +112,7 @@ def figure1(preset: str, progress: Progress, *, folder: Path | None = None, work
     """Fig. 1: InvRE beside what decoders really read from uploads, and the uploads' cosine to a causal proxy."""
     for note in (SOURCES[DATASET].note, _RISK, CAUSAL_PROXY_NOTE):
         progress.message(str(note))
-    defenses = DEFENSES[:2] if preset == "smoke" else DEFENSES
+    defenses = DEFENSES[:2] if preset == "smoke" else defenses_of(DEFENSES, preset)
     work = [Victim(tuple(one.items()), seed, preset) for one in defenses for seed in SEEDS[preset]]
     progress.start(len(work), "causshield-fig1")
     found: dict[int, Any] = {}
