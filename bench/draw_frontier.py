@@ -2,8 +2,9 @@
 
     python bench/draw_frontier.py docs/results/keystone-frontier.json docs/pictures/keystone-frontier.svg
 
-One panel for each place where the network is cut. A filled mark is the strong oracle with one upload; a line leads to
-the hollow mark of whoever read best, with many uploads of a record or with all of the training.
+One panel for each place where the network is cut, or for each party that holds columns of a table. A filled mark is the
+strong oracle with one upload; a line leads to the hollow mark of whoever read best, with many uploads of a record or
+with all of the training.
 """
 
 from __future__ import annotations
@@ -46,9 +47,9 @@ class Mark:
 
 def drawn(rows: Sequence[dict[str, Any]]) -> str:
     """Return the picture, an SVG."""
-    panels = {cut: list(_marks([row for row in rows if row["cut"] == cut])) for cut in _cuts(rows)}
+    panels = {title: list(_marks([row for row in rows if _title(row) == title])) for title in _titles(rows)}
     tall = TOP + HIGH + BOTTOM
-    body = "".join(_panel(cut, marks, place * tall) for place, (cut, marks) in enumerate(panels.items()))
+    body = "".join(_panel(title, marks, place * tall) for place, (title, marks) in enumerate(panels.items()))
     width, height = LEFT + WIDE + LABELS, tall * len(panels)
     return (
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" role="img" font-size="12" '
@@ -57,8 +58,14 @@ def drawn(rows: Sequence[dict[str, Any]]) -> str:
     )
 
 
-def _cuts(rows: Sequence[dict[str, Any]]) -> list[int]:
-    return sorted({row["cut"] for row in rows}, reverse=True)
+def _titles(rows: Sequence[dict[str, Any]]) -> list[str]:
+    pictures = {_title(row) for row in rows if row["party"] == "all"}
+    return [*sorted(pictures, reverse=True), *sorted({_title(row) for row in rows} - pictures)]
+
+
+def _title(row: dict[str, Any]) -> str:
+    name = {"cifar10": "CIFAR-10", "adult": "Adult", "diabetes130": "Diabetes-130"}.get(row["dataset"], row["dataset"])
+    return f"{name} halves, cut {row['cut']}" if row["party"] == "all" else f"{name}, columns of the {row['party']}"
 
 
 def _marks(rows: Sequence[dict[str, Any]]) -> Iterator[Mark]:
@@ -83,8 +90,7 @@ def _strength(row: dict[str, Any]) -> str:
     return f"{row['strength']:g}{mode}" if row["strength"] is not None else ""
 
 
-def _panel(cut: int, marks: Sequence[Mark], top: float) -> str:
-    title = f"CIFAR-10 halves, cut {cut}"
+def _panel(title: str, marks: Sequence[Mark], top: float) -> str:
     parts = [
         f'<text x="{LEFT}" y="{top + 24}" font-size="15" font-weight="600" fill="{INK}">{title}</text>',
         *_axes(top),

@@ -20,10 +20,11 @@ SPECIFICATION.loader.exec_module(draw_frontier)
 SVG = "{http://www.w3.org/2000/svg}"
 
 
-def row(defense, cost, skill, attack="decoder-strong", knowledge="oracle", settings="{}", cut=6):
+def row(defense, cost, skill, attack="decoder-strong", knowledge="oracle", settings="{}", cut=6, **where):
     return {
-        "cut": cut, "defense": defense, "defense_settings": settings, "attack": attack, "knowledge": knowledge,
+        "dataset": "cifar10", "party": "all", "cut": cut, "defense": defense, "defense_settings": settings, "attack": attack, "knowledge": knowledge,
         "strength": 1.0, "capacity_bits": None, "accuracy_cost": cost, "skill": skill, "oracle_skill": 0.5,
+        **where,
     }  # fmt: skip
 
 
@@ -52,6 +53,17 @@ def test_every_defense_is_drawn_once_and_the_best_reader_counts():
 def test_what_costs_more_than_the_panel_is_wide_says_how_much():
     labels = [found.text for found in drawn([row("prune", 0.26, 0.5), row("disco", 0.0, 0.5)]).iter(f"{SVG}text")]
     assert "prune 1, 26 points" in labels and "disco 1" in labels
+
+
+def test_each_party_that_holds_columns_has_a_panel():
+    """What one party's columns tell would stand among what another's do."""
+    rows = [row("prune", 0.0, 0.5, dataset="adult", cut=4, party=party) for party in ("registry", "employer")]
+    picture = drawn([*rows, row("disco", 0.0, 0.5)])
+    labels = [found.text for found in picture.iter(f"{SVG}text") if found.get("font-size") == "15"]
+    assert labels == [
+        "CIFAR-10 halves, cut 6", "Adult, columns of the employer", "Adult, columns of the registry",
+    ]  # fmt: skip
+    assert len(list(picture.iter(f"{SVG}title"))) == 3
 
 
 def test_each_cut_has_a_panel():
