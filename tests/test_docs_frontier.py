@@ -22,7 +22,8 @@ SVG = "{http://www.w3.org/2000/svg}"
 
 def row(defense, cost, skill, attack="decoder-strong", knowledge="oracle", settings="{}", cut=6, **where):
     return {
-        "dataset": "cifar10", "party": "all", "cut": cut, "defense": defense, "defense_settings": settings, "attack": attack, "knowledge": knowledge,
+        "dataset": "cifar10", "party": "all", "cut": cut,
+        "defense": defense, "defense_settings": settings, "attack": attack, "knowledge": knowledge,
         "strength": 1.0, "capacity_bits": None, "accuracy_cost": cost, "skill": skill, "oracle_skill": 0.5,
         **where,
     }  # fmt: skip
