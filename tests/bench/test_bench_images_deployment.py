@@ -112,6 +112,7 @@ def test_costs_are_those_against_the_bare_model_of_the_same_seed(federation):
         ("causshield", "as in training", 2),
         ("causshield", "bottom", 2),
     ]
+    assert [row["rate"] for row in rows] == [None, None, 1e-4, 1e-4]
     assert [row["accuracy_cost"] for row in rows] == [None, 0, None, pytest.approx(0.15)]
     assert rows[-1]["mse"] == pytest.approx(0.05) and rows[-1]["accuracy_cost_ci"] > 0
 

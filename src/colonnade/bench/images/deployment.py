@@ -32,8 +32,11 @@ if TYPE_CHECKING:  # listing benches loads no torch
 
 DATASET = "cifar10"
 TIMES = (1, 3, 10)
+_RATE = 1e-4  # what CausShield has where nothing is said
 """Steps of the generator that stays, in those of a batch's."""
 TRAINING, BOTTOM, GENERATOR = "as in training", "bottom", "generator"
+_FURTHER: tuple[Choice, ...] = ({"learning_rate": 1e-3}, {"learning_rate": 1e-2})
+"""Rates of the generator that take it further from the bottom: how far is what the defense has to offer."""
 _MEASURES = ("accuracy", "accuracy_cost", "mse", "skill", "blind_mse")
 _NOTE = (
     "mse and skill are URVFL's, of whole pictures; deployed 'as in training' are uploads of pictures that were trained "
@@ -208,8 +211,12 @@ def deploy(preset: str, progress: Progress, *, folder: Path | None = None, worke
 
 
 def _defenses(preset: str) -> list[Choice]:
-    made: list[Choice] = [UNDEFENDED, {"name": "causshield", "surrogate": "jitter"}]
-    return made if preset == "smoke" else defenses_of([*made, {"name": "causshield", "surrogate": "lab"}], preset)
+    ours: Choice = {"name": "causshield", "surrogate": "jitter"}
+    if preset == "smoke":
+        return [UNDEFENDED, ours]
+    return defenses_of(
+        [UNDEFENDED, ours, {**ours, "surrogate": "lab"}, *({**ours, **more} for more in _FURTHER)], preset
+    )
 
 
 def _rows(found: Mapping[Deployment, Sequence[Row]], preset: str) -> Iterable[Row]:
@@ -228,6 +235,7 @@ def _rows(found: Mapping[Deployment, Sequence[Row]], preset: str) -> Iterable[Ro
             yield {
                 **defense_keys(DATASET, defense),
                 "surrogate": defense.get("surrogate"),
+                "rate": None if defense == UNDEFENDED else defense.get("learning_rate", _RATE),
                 "deployed": first["deployed"],
                 "steps": first["steps"],
                 "attack": "urvfl",
