@@ -14,6 +14,7 @@ from pathlib import Path
 from statistics import fmean
 from typing import TYPE_CHECKING, Any
 
+from colonnade.bench.images.classes import people
 from colonnade.bench.images.matrix import defense_keys, device_here
 from colonnade.bench.images.sets import SOURCES, STRIPS, pictures
 from colonnade.bench.images.setting import SEEDS, SIZES, UNDEFENDED, Choice, attacks_of, defenses_of, task_of
@@ -35,8 +36,8 @@ TIMES = (1, 3, 10)
 _RATE = 1e-4  # what CausShield has where nothing is said
 """Steps of the generator that stays, in those of a batch's."""
 TRAINING, BOTTOM, GENERATOR = "as in training", "bottom", "generator"
-_FURTHER: tuple[Choice, ...] = ({"learning_rate": 1e-3}, {"learning_rate": 1e-2})
-"""Rates of the generator that take it further from the bottom: how far is what the defense has to offer."""
+_FURTHER: Choice = {"learning_rate": 1e-3}
+"""A rate that takes generators ten times as far from the bottom: how far is what the defense has to offer."""
 _MEASURES = ("accuracy", "accuracy_cost", "mse", "skill", "blind_mse")
 _NOTE = (
     "mse and skill are URVFL's, of whole pictures; deployed 'as in training' are uploads of pictures that were trained "
@@ -89,8 +90,8 @@ class Deployment:
             attack, honest, federation, known, self._defenses(), seed=self.seed, device=device
         )
 
-        def guessed(people: HeldOut, uploads: Mapping[str, Tensor]) -> Row:
-            return errors(attacked, known, people, curious.reconstruct_all(uploads))
+        def guessed(shown: HeldOut, uploads: Mapping[str, Tensor]) -> Row:
+            return errors(attacked, known, shown, curious.reconstruct_all(uploads))
 
         trained = trained_on(federation, size.targets)
         rows: list[Row] = [{"deployed": TRAINING, "steps": None, "accuracy": None}]
@@ -137,14 +138,11 @@ def trained_on(federation: Federation, count: int) -> HeldOut:
     """Return both halves of the first pictures that were trained on: the set is in random order."""
     import numpy as np
 
-    from colonnade.audit.held_out import HeldOut
-
-    assert federation.split is not None and federation.rows is not None
-    places = np.flatnonzero(federation.split.to_numpy() == "train")[:count]
-    return HeldOut({half: federation.records[half].take(federation.rows[half][places]) for half in STRIPS})
+    assert federation.split is not None
+    return people(federation, np.flatnonzero(federation.split.to_numpy() == "train")[:count])
 
 
-def training_uploads(model: VerticalModel, people: HeldOut, batch_size: int) -> dict[str, Tensor]:
+def training_uploads(model: VerticalModel, shown: HeldOut, batch_size: int) -> dict[str, Tensor]:
     """Return what leaves the parties for these people in training, batch by batch; no picture is moved."""
     import torch
 
@@ -152,7 +150,7 @@ def training_uploads(model: VerticalModel, people: HeldOut, batch_size: int) -> 
     from colonnade.audit.evidence import device_of
 
     uploads = {}
-    for half, records in people.records.items():
+    for half, records in shown.records.items():
         bottom = bottom_of(model, half)
         network = bottom.network.train()
         parts = torch.split(bottom.features(records).to(device_of(model.parts[half])), batch_size)
@@ -162,15 +160,15 @@ def training_uploads(model: VerticalModel, people: HeldOut, batch_size: int) -> 
     return uploads
 
 
-def attacked_upload(model: VerticalModel, half: str, people: HeldOut) -> Tensor:
+def attacked_upload(model: VerticalModel, half: str, shown: HeldOut) -> Tensor:
     """Return what leaves one party for these people now."""
     from colonnade.audit.attacks import bottom_of
     from colonnade.audit.evidence import uploads_of
 
-    return uploads_of(bottom_of(model, half), people.records[half])
+    return uploads_of(bottom_of(model, half), shown.records[half])
 
 
-def errors(model: VerticalModel, known: HeldOut, people: HeldOut, guesses: Mapping[str, Tensor]) -> Row:
+def errors(model: VerticalModel, known: HeldOut, shown: HeldOut, guesses: Mapping[str, Tensor]) -> Row:
     """Return how near guesses of whole pictures came, and how near the mean of the known ones does."""
     from colonnade.audit.attacks import bottom_of
     from colonnade.audit.evidence import prepared
@@ -181,7 +179,7 @@ def errors(model: VerticalModel, known: HeldOut, people: HeldOut, guesses: Mappi
     truth = joined(
         {
             half: truth_of(
-                bottom.preparation, prepared(bottom, people.records[half]), prepared(bottom, known.records[half])
+                bottom.preparation, prepared(bottom, shown.records[half]), prepared(bottom, known.records[half])
             )
             for half, bottom in bottoms.items()
         }
@@ -214,9 +212,7 @@ def _defenses(preset: str) -> list[Choice]:
     ours: Choice = {"name": "causshield", "surrogate": "jitter"}
     if preset == "smoke":
         return [UNDEFENDED, ours]
-    return defenses_of(
-        [UNDEFENDED, ours, {**ours, "surrogate": "lab"}, *({**ours, **more} for more in _FURTHER)], preset
-    )
+    return defenses_of([UNDEFENDED, ours, {**ours, **_FURTHER}, {**ours, "surrogate": "lab"}], preset)
 
 
 def _rows(found: Mapping[Deployment, Sequence[Row]], preset: str) -> Iterable[Row]:

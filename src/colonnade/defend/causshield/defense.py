@@ -51,10 +51,11 @@ class CausShield(Defense):
 
     What it does not do: being blind to colour hides little of an image. On CIFAR-10, in a measurement of one seed that
     preceded this code, an oracle decoder rebuilt its uploads nearly as well as undefended ones (squared error .0023 at
-    M = 10, undefended .0012, mean image .062), though URVFL, the attack it was published against, fared far worse (.043
-    for .006). Tables show why: where one column of three causes the label, uploads hang five times less on the other
-    two (.04 of their spread for .22), and a linear guess still finds these (R^2 about .9). What is small is not gone;
-    it takes noise to hide it.
+    M = 10, undefended .0012, mean image .062). URVFL, the attack it was published against, found as much in what was
+    uploaded in training as without a defense (`causshield-deploy`, a narrow ResNet). Only a generator that went further
+    than those of training turned it away, and the top model with it. Tables show why: where one column of three causes
+    the label, uploads hang five times less on the other two (.04 of their spread for .22), and a linear guess still
+    finds these (R^2 about .9). What is small is not gone; it takes noise to hide it.
 
     Args:
         rounds: M, adaptation steps for each batch.
@@ -81,8 +82,7 @@ class CausShield(Defense):
         faithful: train the masker after every adaptation step, as published, not once a batch.
         deploy: what computes the uploads of the finished model; `bottom` shows what the generator costs or gains.
         deploy_rounds: adaptation steps of the generator that stays; None takes as many as a batch has. The top model
-            has learned from generators of M steps: ten times as many cost three points more (.522 for .551, one seed of
-            a narrow ResNet, 4,000 pictures of CIFAR-10, where the bottom itself has .549).
+            has learned from generators of M steps: one that goes further is strange to it (`causshield-deploy`).
         cuda_graph: on an accelerator, record the adaptation step once and replay it (a step of the whole run at M = 5
             costs 5.3 undefended ones on an H200, without 8.5); where that can't be done, nothing changes.
     """
