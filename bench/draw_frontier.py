@@ -85,7 +85,8 @@ def _marks(rows: Sequence[dict[str, Any]]) -> Iterator[Mark]:
 def _strength(row: dict[str, Any]) -> str:
     settings = json.loads(row["defense_settings"])
     if row["defense"] == "keystone" and settings.get("levels"):
-        return f"{row['capacity_bits']:.0f} bits"
+        bits = round(row["capacity_bits"])
+        return "1 bit" if bits == 1 else f"{bits} bits"
     mode = {"paper": " as published"}.get(settings.get("mode"), "")
     return f"{row['strength']:g}{mode}" if row["strength"] is not None else ""
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cache
 from typing import Any, ClassVar
 
 import torch
@@ -202,10 +203,15 @@ def values_of(levels: int) -> Tensor:
     return values
 
 
+@cache
+def _values_like(levels: int, dtype: torch.dtype, device: torch.device) -> Tensor:
+    return values_of(levels).to(device, dtype)
+
+
 def rounded(h: Tensor, levels: int) -> Tensor:
     """Return one of so many values for each number; on the way back as if nothing had happened."""
     share = torch.special.ndtr(h.detach().float())
     place = (share * levels).long().clamp(0, levels - 1)
     # h minus itself is zero: the value is exactly one of the few, the gradient that of h.
-    nearest: Tensor = values_of(levels).to(h)[place]
+    nearest: Tensor = _values_like(levels, h.dtype, h.device)[place]
     return nearest + (h - h.detach())
