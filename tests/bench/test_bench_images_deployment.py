@@ -90,7 +90,7 @@ def test_a_perfect_guess_has_all_the_skill_and_the_mean_picture_none(model, fede
     assert blind["skill"] == pytest.approx(0, abs=1e-6) and blind["mse"] == pytest.approx(blind["blind_mse"])
 
 
-def test_costs_are_those_against_the_bare_model_of_the_same_seed(federation):
+def test_costs_are_those_against_the_bare_model_of_the_same_seed():
     def kept(accuracy, cost=0.0):
         scored = {"mse": 0.03 + cost, "skill": 0.5, "blind_mse": 0.06}
         return [

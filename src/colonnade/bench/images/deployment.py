@@ -41,7 +41,8 @@ _FURTHER: Choice = {"learning_rate": 1e-3}
 _MEASURES = ("accuracy", "accuracy_cost", "mse", "skill", "blind_mse")
 _NOTE = (
     "mse and skill are URVFL's, of whole pictures; deployed 'as in training' are uploads of pictures that were trained "
-    "on, each batch with a generator of its own, which is what URVFL was shown; all others are of held-out pictures; "
+    "on, each batch with a generator of its own, computed once more when training had ended and from pictures that are "
+    "not moved; all others are of held-out pictures; "
     "blind_mse is the error of the mean auxiliary picture; accuracy comes from an honest run with the same seed"
 )
 

@@ -51,8 +51,8 @@ class CausShield(Defense):
 
     What it does not do: being blind to colour hides little of an image. On CIFAR-10, in a measurement of one seed that
     preceded this code, an oracle decoder rebuilt its uploads nearly as well as undefended ones (squared error .0023 at
-    M = 10, undefended .0012, mean image .062). URVFL, the attack it was published against, found as much in what was
-    uploaded in training as without a defense (`causshield-deploy`, a narrow ResNet). Only a generator that went further
+    M = 10, undefended .0012, mean image .062). URVFL, the attack it was published against, found as much in uploads
+    made as in training as without a defense (`causshield-deploy`, a narrow ResNet). Only a generator that went further
     than those of training turned it away, and the top model with it. Tables show why: where one column of three causes
     the label, uploads hang five times less on the other two (.04 of their spread for .22), and a linear guess still
     finds these (R^2 about .9). What is small is not gone; it takes noise to hide it.
