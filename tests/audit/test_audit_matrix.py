@@ -173,6 +173,8 @@ def test_what_was_finished_survives_a_kill(tmp_path, counted, monkeypatch):
         patch.setattr(matrix_module, "attack_victim", killed)
         with pytest.raises(KeyboardInterrupt):
             matrix(tmp_path)
+    half = matrix(tmp_path, gather=True).per_seed
+    assert {*zip(half["defense"], half["model_seed"], strict=True)} == {("none", 0), ("gaussian", 0)}, "a whole table"
     matrix(tmp_path)
     assert counted == {"trained": 4, "attacked": 4}
     reference = matrix(tmp_path / "undisturbed")

@@ -15,7 +15,7 @@ from colonnade.bench import BENCHES, run_bench
 from colonnade.bench.images import learning, proxy, risk, sets, speed
 from colonnade.bench.images.matrix import KEYS, MEASURES, Trial, run_trial
 from colonnade.bench.images.published import Published, entry
-from colonnade.bench.images.setting import SIZES, Size, attacks_of, task_of
+from colonnade.bench.images.setting import SIZES, Size, attacks_of, size_note, task_of
 from colonnade.learn.train import train
 from colonnade.measure.risk import push
 from colonnade.progress import make_progress
@@ -113,8 +113,9 @@ def test_names_of_attacks_are_read_with_their_variant_and_preset():
             "name": "pcat",
             "preset": "default",
             "mixed": True,
+            "decoder_width": 32,
             "inverse_epochs": 20,
-            "refine_steps": 50,
+            "refine_steps": 20,
             "adaptive": True,
         },
     ]
@@ -183,6 +184,7 @@ def test_final_accuracy_stands_beside_the_published_one(small):
     rows = BENCHES["causshield-table3"]("smoke", progress)
     assert {row["defense"]: row["published_accuracy"] for row in rows} == {"none": 0.8921, "prune": 0.8472}
     assert sets.SOURCES["emnist"].note in progress.notes
+    assert size_note("emnist", "smoke") in progress.notes, "presets change: a result tells what it was made with"
 
 
 def test_curves_have_a_row_for_every_epoch(small, monkeypatch):

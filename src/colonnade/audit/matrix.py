@@ -145,15 +145,24 @@ def _outcomes(
     if not waiting:
         return
     with engine(study) as crew:
-        untrained = _train(_victims(cells[place] for place in waiting), crew, shelf)
-        failed = {place: untrained.get(shelf.name_of(cells[place].victim)) for place in waiting}
-        yield from ((place, reason) for place, reason in failed.items() if reason is not None)
-        ready = [place for place in waiting if failed[place] is None]
-        jobs = [(cells[place], shelf.model(cells[place].victim)) for place in ready]
-        for number, outcome in crew(attack_victim, jobs):
-            if isinstance(outcome, AuditResult):
-                shelf.keep_cell(cells[ready[number]], outcome)
-            yield ready[number], outcome
+        for seed in dict.fromkeys(cells[place].victim.seed for place in waiting):
+            # One seed after the other: a matrix that is stopped has whole tables of fewer seeds.
+            yield from _computed([place for place in waiting if cells[place].victim.seed == seed], cells, crew, shelf)
+
+
+def _computed(
+    places: Sequence[int], cells: Sequence[Cell], crew: Crew, shelf: Shelf
+) -> Iterator[tuple[int, AuditResult | Failed]]:
+    """Train the victims of these cells, let the attacks at them, keep and yield what comes."""
+    untrained = _train(_victims(cells[place] for place in places), crew, shelf)
+    failed = {place: untrained.get(shelf.name_of(cells[place].victim)) for place in places}
+    yield from ((place, reason) for place, reason in failed.items() if reason is not None)
+    ready = [place for place in places if failed[place] is None]
+    jobs = [(cells[place], shelf.model(cells[place].victim)) for place in ready]
+    for number, outcome in crew(attack_victim, jobs):
+        if isinstance(outcome, AuditResult):
+            shelf.keep_cell(cells[ready[number]], outcome)
+        yield ready[number], outcome
 
 
 def _train(victims: Sequence[Victim], crew: Crew, shelf: Shelf) -> dict[str, Failed]:

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from colonnade.bench.images.matrix import defense_keys, device_here
-from colonnade.bench.images.sets import SOURCES, STRIPS, pictures
+from colonnade.bench.images.matrix import defense_keys, device_here, introduce
+from colonnade.bench.images.sets import STRIPS, pictures
 from colonnade.bench.images.setting import (
     FOUND_BY_UNSPLIT,
     PUBLISHED_DEFENSES,
@@ -135,7 +135,7 @@ def scored(guess: Guess) -> dict[str, float]:
 @also_small
 def figure9(preset: str, progress: Progress, *, folder: Path | None = None, workers: Workers = ALONE) -> list[Row]:
     """Fig. 9: how often UnSplit finds a CIFAR-10 picture, class by class; all pictures of a class at once."""
-    progress.message(str(SOURCES[DATASET].note))
+    introduce(DATASET, preset, progress)
     progress.message(f"{OF_EACH_CLASS[preset]} pictures of each of {CLASSES[preset]} classes; {_NOTE}")
     defenses = PUBLISHED_DEFENSES[:1] if preset == "smoke" else defenses_of(PUBLISHED_DEFENSES, preset)
     work = [Victim(tuple(one.items()), preset) for one in defenses]

@@ -15,8 +15,8 @@ from statistics import fmean
 from typing import TYPE_CHECKING, Any
 
 from colonnade.bench.images.classes import people
-from colonnade.bench.images.matrix import defense_keys, device_here
-from colonnade.bench.images.sets import SOURCES, STRIPS, pictures
+from colonnade.bench.images.matrix import defense_keys, device_here, introduce
+from colonnade.bench.images.sets import STRIPS, pictures
 from colonnade.bench.images.setting import SEEDS, SIZES, UNDEFENDED, Choice, attacks_of, defenses_of, task_of
 from colonnade.bench.kept import code, file_name, finished
 from colonnade.bench.registry import BENCHES, Row, also_small
@@ -70,7 +70,8 @@ class Deployment:
     def file_name(self) -> str:
         """A name that changes with everything that decides the result."""
         deciding = code("attack", "audit", "bench/images/deployment.py", "defend", "learn", "nets")
-        return file_name(self.title, [self, SIZES[self.preset], task_of(DATASET, self.preset)], deciding)
+        chosen = [SIZES[self.preset], task_of(DATASET, self.preset), attacks_of(["urvfl"], self.preset)]
+        return file_name(self.title, [self, *chosen], deciding)
 
     def run(self) -> list[Row]:
         """Train twice, and return what each way to deploy scores and gives away."""
@@ -197,8 +198,8 @@ def errors(model: VerticalModel, known: HeldOut, shown: HeldOut, guesses: Mappin
 @also_small
 def deploy(preset: str, progress: Progress, *, folder: Path | None = None, workers: Workers = ALONE) -> list[Row]:
     """What CausShield costs and what URVFL finds, by how the generator that stays is made."""
-    for note in (str(SOURCES[DATASET].note), _NOTE):
-        progress.message(note)
+    introduce(DATASET, preset, progress)
+    progress.message(_NOTE)
     work = [Deployment(tuple(one.items()), seed, preset) for seed in SEEDS[preset] for one in _defenses(preset)]
     progress.start(len(work), "causshield-deploy")
     found: dict[Deployment, list[Row]] = {}

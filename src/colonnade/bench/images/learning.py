@@ -8,9 +8,9 @@ from pathlib import Path
 from statistics import fmean
 from typing import Any
 
-from colonnade.bench.images.matrix import defense_keys, device_here
+from colonnade.bench.images.matrix import defense_keys, device_here, introduce
 from colonnade.bench.images.published import ACCURACY, entry
-from colonnade.bench.images.sets import SOURCES, pictures
+from colonnade.bench.images.sets import pictures
 from colonnade.bench.images.setting import PUBLISHED_DEFENSES, SEEDS, SIZES, UNDEFENDED, Choice, defenses_of, task_of
 from colonnade.bench.kept import code, file_name, finished
 from colonnade.bench.registry import BENCHES, Row, also_small
@@ -106,7 +106,7 @@ def figure12(preset: str, progress: Progress, *, folder: Path | None = None, wor
 def table3(preset: str, progress: Progress, *, folder: Path | None = None, workers: Workers = ALONE) -> list[Row]:
     """Table III: final accuracy of every defense on digits and on a hundred classes."""
     datasets = ("emnist",) if preset == "smoke" else ("emnist", "cifar100")
-    _say(datasets, progress)
+    _say(datasets, preset, progress)
     found = learned(_runs(datasets, _defenses(preset), preset), progress, folder, workers)
     rows = []
     for (dataset, defense), group in _grouped(found).items():
@@ -121,7 +121,7 @@ def table3(preset: str, progress: Progress, *, folder: Path | None = None, worke
 def figure13(preset: str, progress: Progress, *, folder: Path | None = None, workers: Workers = ALONE) -> list[Row]:
     """Fig. 13: accuracy where one party lacks some of the training records."""
     overlaps = (0.5, 1.0) if preset == "smoke" else _OVERLAPS
-    _say(("cifar10",), progress)
+    _say(("cifar10",), preset, progress)
     progress.message("the right half's owner lacks records; its mean upload stands in for them")
     names = ("none", "soteria", "ressfl", "causshield")
     defenses = [one for one in _defenses(preset) if preset == "smoke" or one["name"] in names]
@@ -135,7 +135,7 @@ def figure13(preset: str, progress: Progress, *, folder: Path | None = None, wor
 
 
 def _curves(dataset: str, preset: str, progress: Progress, folder: Path | None, workers: Workers) -> list[Row]:
-    _say((dataset,), progress)
+    _say((dataset,), preset, progress)
     found = learned(_runs((dataset,), _defenses(preset), preset, curves=True), progress, folder, workers)
     rows = []
     for (name, defense), group in _grouped(found).items():
@@ -153,10 +153,9 @@ def _defenses(preset: str) -> Sequence[Choice]:
     return _FEW if preset == "smoke" else defenses_of(PUBLISHED_DEFENSES, preset)
 
 
-def _say(datasets: Iterable[str], progress: Progress) -> None:
+def _say(datasets: Iterable[str], preset: str, progress: Progress) -> None:
     for dataset in datasets:
-        if note := SOURCES[dataset].note:
-            progress.message(note)
+        introduce(dataset, preset, progress)
 
 
 def _grouped(

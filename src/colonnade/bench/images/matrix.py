@@ -11,7 +11,7 @@ from typing import Any
 
 from colonnade.bench.images.published import Column, entry
 from colonnade.bench.images.sets import SOURCES, pictures
-from colonnade.bench.images.setting import CUT, SEEDS, SIZES, Choice, attacks_of, defenses_of, task_of
+from colonnade.bench.images.setting import CUT, SEEDS, SIZES, Choice, attacks_of, defenses_of, size_note, task_of
 from colonnade.bench.registry import Row
 from colonnade.bench.workers import ALONE, Workers
 from colonnade.progress import Progress
@@ -51,9 +51,7 @@ def run_trial(
     from colonnade.audit.matrix import run_matrix
 
     size, device = SIZES[preset], device_here()
-    note = SOURCES[trial.dataset].note
-    if note:
-        progress.message(note)
+    introduce(trial.dataset, preset, progress)
     with TemporaryDirectory() as scratch:
         result = run_matrix(
             pictures(trial.dataset, size.private, size.held_out),
@@ -74,6 +72,13 @@ def run_trial(
         )
     whole = result.frame[result.frame["party"] == "all"]
     return [_row(found, trial) for found in whole.to_dict("records")]
+
+
+def introduce(dataset: str, preset: str, progress: Progress) -> None:
+    """Say what the pictures are, where they stand in for others, and how many are trained on and attacked."""
+    if note := SOURCES[dataset].note:
+        progress.message(note)
+    progress.message(size_note(dataset, preset))
 
 
 def device_here() -> str:

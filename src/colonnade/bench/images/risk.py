@@ -9,10 +9,10 @@ from statistics import fmean
 from typing import TYPE_CHECKING, Any
 
 from colonnade.audit.settings import Settings
-from colonnade.bench.images.matrix import defense_keys, device_here
+from colonnade.bench.images.matrix import defense_keys, device_here, introduce
 from colonnade.bench.images.proxy import CAUSAL_PROXY_NOTE, proxy_cosines
 from colonnade.bench.images.published import CAUSAL_PROXY, INVERSION_RISK, URVFL, entry
-from colonnade.bench.images.sets import SOURCES, pictures
+from colonnade.bench.images.sets import pictures
 from colonnade.bench.images.setting import SEEDS, SIZES, UNDEFENDED, Choice, attacks_of, defenses_of, task_of
 from colonnade.bench.kept import code, file_name, finished
 from colonnade.bench.registry import BENCHES, Row, also_small
@@ -110,8 +110,9 @@ class Victim:
 @also_small
 def figure1(preset: str, progress: Progress, *, folder: Path | None = None, workers: Workers = ALONE) -> list[Row]:
     """Fig. 1: InvRE beside what decoders really read from uploads, and the uploads' cosine to a causal proxy."""
-    for note in (SOURCES[DATASET].note, _RISK, CAUSAL_PROXY_NOTE):
-        progress.message(str(note))
+    introduce(DATASET, preset, progress)
+    for note in (_RISK, CAUSAL_PROXY_NOTE):
+        progress.message(note)
     defenses = DEFENSES[:2] if preset == "smoke" else defenses_of(DEFENSES, preset)
     work = [Victim(tuple(one.items()), seed, preset) for one in defenses for seed in SEEDS[preset]]
     progress.start(len(work), "causshield-fig1")

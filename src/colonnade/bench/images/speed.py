@@ -7,8 +7,8 @@ import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from colonnade.bench.images.matrix import device_here
-from colonnade.bench.images.sets import SOURCES, pictures
+from colonnade.bench.images.matrix import device_here, introduce
+from colonnade.bench.images.sets import pictures
 from colonnade.bench.images.setting import CUT, SIZES, Choice, attacks_of, task_of
 from colonnade.bench.registry import BENCHES, Row, also_small
 from colonnade.progress import Progress
@@ -43,7 +43,7 @@ class Search:
 def unsplit_speed(preset: str, progress: Progress) -> list[Row]:
     """UnSplit on a thousand CIFAR-10 pictures at once: pictures a second, beside one picture at a time."""
     single = SINGLE[preset]
-    progress.message(str(SOURCES[DATASET].note))
+    introduce(DATASET, preset, progress)
     progress.message(
         f"one at a time: {single} pictures were searched for, seconds of all are extrapolated in proportion; same "
         "undefended victim, same schedule, same call; a search of either kind ends early when it gains nothing"
