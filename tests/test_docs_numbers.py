@@ -48,6 +48,21 @@ def test_a_table_may_want_one_value_or_another(tmp_path):
     assert page.endswith("-->\n\n| method |\n| --- |\n| a |\n| c |\n\n")
 
 
+def test_a_measure_may_have_a_column_for_each_attack(tmp_path):
+    rows = [
+        {"method": method, "attack": attack, "cost": 0.1, "cost_ci": 0.01 * place, "leak": 0.1 * place, "leak_ci": None}
+        for method in "ab"
+        for place, attack in enumerate(["one", "two"])
+        if (method, attack) != ("b", "two")
+    ]
+    (tmp_path / "some.json").write_text(json.dumps({"rows": rows}))
+    page = fill_pages.filled("<!-- numbers: some.json; ; method, cost; leak by attack -->\n\n", tmp_path)
+    assert page.endswith(
+        "| method | cost | one | two |\n| --- | ---: | ---: | ---: |\n"
+        "| a | .100 ± .000 | .000 | .100 |\n| b | .100 ± .000 | .000 | – |\n\n"
+    )
+
+
 def test_a_table_without_rows_is_a_mistake(tmp_path):
     (tmp_path / "some.json").write_text(json.dumps({"rows": [{"method": "a"}]}))
     with pytest.raises(SystemExit, match="no row"):

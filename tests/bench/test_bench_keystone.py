@@ -20,10 +20,9 @@ from colonnade.bench.keystone.front import COSTS, Point, contests, efficient, to
 from colonnade.bench.keystone.setting import PICTURES, SIZES, TABLES, Ground
 from colonnade.bench.keystone.table import compare
 from colonnade.bench.keystone.victim import Victim
-from colonnade.bench.step import step_of
+from colonnade.bench.step import bottom_of, step_on
 from colonnade.data.datasets import Dataset
 from colonnade.defend import DEFENSES
-from colonnade.learn.bottom import Bottom
 from colonnade.learn.timetable import Timetable
 from colonnade.learn.train import named_defense, train
 from colonnade.progress import make_progress
@@ -209,20 +208,18 @@ def test_a_step_under_a_defense_is_a_step_of_the_party(small, ground):
     """What is timed must learn: a step that skips the way back would make every defense look quick."""
     federation, task = ground.laid_out("smoke")
     party = next(name for name in federation.parties if name != federation.active)
-    bottoms = []
-
-    class Watched(Bottom):
-        def __init__(self, *args, **options):
-            super().__init__(*args, **options)
-            bottoms.append(self)
-
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(import_module("colonnade.learn.bottom"), "Bottom", Watched)
-        step = step_of(federation.records[party].take(np.arange(64)), VEIL, task, "cpu")
-    (bottom,) = bottoms
+    bottom = bottom_of(federation.records[party].take(np.arange(64)), VEIL, task, "cpu")
     before = [parameter.detach().clone() for parameter in bottom.network.parameters()]
-    step()
+    step_on(bottom, task.batch_size)()
     assert any(not torch.equal(old, new) for old, new in zip(before, bottom.network.parameters(), strict=True))
+
+
+def test_a_party_learns_what_keystone_costs_it(small):
+    rows = BENCHES["keystone-pace"]("smoke", Notes())
+    assert [(row["dataset"], row["upload_bytes"]) for row in rows] == [
+        ("adult", 4), ("diabetes130", 4), ("cifar10", 32 * 2 * 4),
+    ]  # fmt: skip
+    assert all(row["step_ratio"] > 0 and 0 < row["upload_ratio"] < 1 for row in rows)
 
 
 # -- the front --------------------------------------------------------------------------------------------------------
@@ -273,6 +270,7 @@ def test_there_are_the_whole_and_its_parts():
         "keystone-frontier",
         *(f"keystone-frontier-{part}" for part in ("cut4", "cut6", "grids", "tables")),
         "keystone-insiders",
+        "keystone-pace",
     ] == NAMES
 
 

@@ -12,7 +12,7 @@ def batch(count=64, seed=0):
 
 
 def test_earlier_batches_are_remembered_as_by_a_batch_norm():
-    usual, ours = torch.nn.BatchNorm1d(4, momentum=0.05, affine=False), RunningNorm(4, momentum=0.05, affine=False)
+    usual, ours = torch.nn.BatchNorm1d(4, momentum=0.05, affine=False), RunningNorm(4, 0.05)
     for seed in range(3):
         usual(batch(seed=seed))
         ours(batch(seed=seed))
@@ -23,7 +23,7 @@ def test_earlier_batches_are_remembered_as_by_a_batch_norm():
 
 
 def test_training_divides_by_what_is_remembered_and_gradients_leave_that_alone():
-    norm, x = RunningNorm(4, affine=False), batch().requires_grad_()
+    norm, x = RunningNorm(4, 0.1), batch().requires_grad_()
     found = norm(x)
     mean, variance = norm.running_mean.clone(), norm.running_var.clone()
     torch.testing.assert_close(found, (x - mean) / (variance + norm.eps).sqrt())
@@ -32,9 +32,8 @@ def test_training_divides_by_what_is_remembered_and_gradients_leave_that_alone()
     torch.testing.assert_close(x.grad, (1 / (variance + norm.eps).sqrt()).expand_as(x))
 
 
-@pytest.mark.parametrize("kind", [UnitNorm, RunningNorm])
-def test_one_record_is_a_batch_and_is_not_remembered(kind):
-    norm = kind(4, affine=False)
+@pytest.mark.parametrize("norm", [UnitNorm(4, affine=False), RunningNorm(4, 0.1)], ids=lambda norm: type(norm).__name__)
+def test_one_record_is_a_batch_and_is_not_remembered(norm):
     norm(batch())
     before = norm.running_mean.clone()
     x = batch(1)

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from colonnade.data.records import Records
     from colonnade.federation.task import Task
+    from colonnade.learn.bottom import Bottom
 
 Step = Callable[[], None]
 _ONCE = {"causshield": {"surrogate_epochs": 1}, "ressfl": {"warm_up": 1}}
@@ -18,6 +19,24 @@ _ONCE = {"causshield": {"surrogate_epochs": 1}, "ressfl": {"warm_up": 1}}
 
 def step_of(records: Records, choice: Mapping[str, Any], task: Task, device: str) -> Step:
     """Return one step of a party with these records under the defense `choice`."""
+    return step_on(bottom_of(records, choice, task, device), task.batch_size)
+
+
+def step_on(bottom: Bottom, batch_size: int) -> Step:
+    """Return one step of a party on its first records."""
+    import torch
+
+    rows = torch.arange(min(batch_size, len(bottom.features)))
+
+    def step() -> None:
+        upload = bottom.upload(rows, train=True)
+        bottom.learn(torch.full_like(upload, 1e-6), rate=1e-3)
+
+    return step
+
+
+def bottom_of(records: Records, choice: Mapping[str, Any], task: Task, device: str) -> Bottom:
+    """Return the bottom model of a party with these records under the defense `choice`, ready to learn."""
     import torch
 
     from colonnade.data.preparation import prepare_features
@@ -40,13 +59,7 @@ def step_of(records: Records, choice: Mapping[str, Any], task: Task, device: str
         mixed=task.precision == "mixed",
     )
     defense.prepare(bottom.network, bottom.features)
-    rows = torch.arange(min(task.batch_size, len(records)))
-
-    def step() -> None:
-        upload = bottom.upload(rows, train=True)
-        bottom.learn(torch.full_like(upload, 1e-6), rate=1e-3)
-
-    return step
+    return bottom
 
 
 def median_seconds(steps: Sequence[Step], counts: tuple[int, int], device: str) -> list[float]:

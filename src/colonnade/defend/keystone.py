@@ -204,14 +204,15 @@ def values_of(levels: int) -> Tensor:
 
 
 @cache
-def _values_like(levels: int, dtype: torch.dtype, device: torch.device) -> Tensor:
-    return values_of(levels).to(device, dtype)
+def _values_and_bounds(levels: int, dtype: torch.dtype, device: torch.device) -> tuple[Tensor, Tensor]:
+    """Return the values, and the numbers between which each of them stands."""
+    bounds = torch.special.ndtri(torch.arange(1, levels, dtype=torch.float64) / levels)
+    return values_of(levels).to(device, dtype), bounds.to(device, dtype)
 
 
 def rounded(h: Tensor, levels: int) -> Tensor:
     """Return one of so many values for each number; on the way back as if nothing had happened."""
-    share = torch.special.ndtr(h.detach().float())
-    place = (share * levels).long().clamp(0, levels - 1)
+    values, bounds = _values_and_bounds(levels, h.dtype, h.device)
+    nearest: Tensor = values[torch.bucketize(h.detach(), bounds)]
     # h minus itself is zero: the value is exactly one of the few, the gradient that of h.
-    nearest: Tensor = _values_like(levels, h.dtype, h.device)[place]
     return nearest + (h - h.detach())

@@ -53,19 +53,34 @@ class UnitNorm(_BatchNorm):
 
 
 class RunningNorm(UnitNorm):
-    """A norm by what batches so far were like, in training too; gradients do not flow through it.
+    """A norm of vectors by what batches so far were like, in training too; gradients do not flow through it.
 
     So a record's number hangs on the others of its batch no more than `momentum` allows.
+
+    Args:
+        features: numbers of a vector.
+        momentum: how much of what earlier batches were like a new one replaces.
     """
+
+    running_mean: Tensor
+    running_var: Tensor
+    num_batches_tracked: Tensor
+
+    def __init__(self, features: int, momentum: float) -> None:
+        super().__init__(features, affine=False)
+        self._momentum = momentum
 
     def forward(self, x: Tensor) -> Tensor:
         """Return entries of mean 0 and deviation 1, as far as this batch is like those before it."""
-        if self.training:
+        if self.training and len(x) > 1:
             with torch.no_grad():
-                super().forward(x)
-        # Copies: what this pass divides by must stay until its gradients have come back.
-        mean, variance = (None if kept is None else kept.clone() for kept in (self.running_mean, self.running_var))
-        return functional.batch_norm(x, mean, variance, self.weight, self.bias, eps=self.eps)
+                # The function, not the module: every step of a small network waits for what a module does around it.
+                functional.batch_norm(
+                    x, self.running_mean, self.running_var, training=True, momentum=self._momentum, eps=self.eps
+                )
+                self.num_batches_tracked.add_(1)
+        # A fresh factor: the next batch may come before this one's gradients are back.
+        return (x - self.running_mean) * torch.rsqrt(self.running_var + self.eps)
 
 
 def unit_norm(shape: Sequence[int]) -> nn.Module:

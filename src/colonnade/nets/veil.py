@@ -103,7 +103,7 @@ def keystone(wide: Shape, channels: int, grid: int) -> nn.Sequential:
         grid: places along the longer side of a map.
     """
     if len(wide) == 1:
-        return nn.Sequential(Dense(wide[0], channels, bias=False), RunningNorm(channels, momentum=MEMORY, affine=False))
+        return nn.Sequential(Dense(wide[0], channels, bias=False), RunningNorm(channels, MEMORY))
     layers: list[nn.Module] = []
     width, height, breadth = wide
     while max(height, breadth) > SMALL:

@@ -145,8 +145,8 @@ def _paces(
 ) -> dict[tuple[Ground, tuple[tuple[str, Any], ...]], float]:
     """Time a step of each defense: here and one after the other, whoever did the rest."""
     work = [Pace(*key, preset) for key in dict.fromkeys((victim.ground, victim.defense) for victim in found)]
-    timed = {work[place]: ratio for place, ratio in finished(work, progress, folder, workers.one_by_one)}
-    return {(pace.ground, pace.defense): ratio for pace, ratio in timed.items() if ratio is not None}
+    timed = {work[place]: found for place, found in finished(work, progress, folder, workers.one_by_one)}
+    return {(pace.ground, pace.defense): found["step_ratio"] for pace, found in timed.items() if found is not None}
 
 
 def _rows(found: Mapping[Victim, Any], paces: Mapping[Any, float]) -> list[Row]:
