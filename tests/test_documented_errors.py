@@ -571,6 +571,7 @@ ROOMS: dict[str, dict[str, Mistake]] = {
         "Nothing is granted": nothing,
         "There is no such knowledge": nothing,
         "Labels are granted, and there are none": nothing,
+        "The attack reads a training": nothing,
         "The truth would lie with the attacker": nothing,
         "The folder is there already": nothing,
         "There is no truth in the folder": nothing,

@@ -160,21 +160,25 @@ def test_a_damaged_cell_is_computed_again(tmp_path, counted):
     assert counted == {"trained": 2, "attacked": 3}
 
 
-def test_what_was_finished_survives_a_kill(tmp_path, counted, monkeypatch):
+def test_what_was_finished_survives_kills_and_first_seeds_come_first(tmp_path, counted, monkeypatch):
     whole = cells_module.attack_victim
 
-    def killed(study, job):
-        if counted["attacked"] == 2:
-            raise KeyboardInterrupt
-        counted["attacked"] += 1
-        return whole(study, job)
+    def killed_after(most):
+        def attack(study, job):
+            if counted["attacked"] == most:
+                raise KeyboardInterrupt
+            counted["attacked"] += 1
+            return whole(study, job)
 
-    with monkeypatch.context() as patch:
-        patch.setattr(matrix_module, "attack_victim", killed)
-        with pytest.raises(KeyboardInterrupt):
-            matrix(tmp_path)
-    half = matrix(tmp_path, gather=True).per_seed
-    assert {*zip(half["defense"], half["model_seed"], strict=True)} == {("none", 0), ("gaussian", 0)}, "a whole table"
+        return attack
+
+    for most, finished in ((1, {("none", 0)}), (2, {("none", 0), ("gaussian", 0)})):
+        with monkeypatch.context() as patch:
+            patch.setattr(matrix_module, "attack_victim", killed_after(most))
+            with pytest.raises(KeyboardInterrupt):
+                matrix(tmp_path)
+        found = matrix(tmp_path, gather=True).per_seed
+        assert {*zip(found["defense"], found["model_seed"], strict=True)} == finished
     matrix(tmp_path)
     assert counted == {"trained": 4, "attacked": 4}
     reference = matrix(tmp_path / "undisturbed")

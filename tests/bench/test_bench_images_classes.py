@@ -5,7 +5,8 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from colonnade.bench.images.classes import CLASSES, labels_of, people, scored, some_of_each
+from colonnade.audit.held_out import people_at
+from colonnade.bench.images.classes import CLASSES, labels_of, scored, some_of_each
 from colonnade.bench.images.sets import STRIPS
 from colonnade.federation.federation import Federation
 
@@ -25,7 +26,7 @@ def test_each_class_is_attacked_by_itself(federation):
     drawn = some_of_each(labels, 3, 5)
     assert [len(places) for places in drawn] == [5, 5, 5]
     for kind, places in enumerate(drawn):
-        held = people(federation, places)
+        held = people_at(federation, STRIPS, places)
         left, right = (np.asarray(held.records[half].images, dtype=float) for half in STRIPS)
         assert left.shape == right.shape == (5, 3, 6, 2)
         np.testing.assert_allclose(right, kind * 0.1, atol=1e-6)

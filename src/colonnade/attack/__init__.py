@@ -12,6 +12,7 @@ from colonnade.attack.ridge import Ridge
 from colonnade.attack.sdar import Sdar
 from colonnade.attack.unsplit import UnSplit
 from colonnade.attack.urvfl import Urvfl
+from colonnade.attack.witness import Witness
 
 __all__ = [
     "ATTACKS",
@@ -28,6 +29,7 @@ __all__ = [
     "Strength",
     "UnSplit",
     "Urvfl",
+    "Witness",
     "make_attack",
     "make_discovery_attack",
     "run_attack",

@@ -24,6 +24,8 @@ class Attack:
     name: ClassVar[str]
     knowledge: ClassVar[frozenset[Knowledge]] = frozenset({Knowledge.UPLOADS})
     strength: ClassVar[Strength] = "published"
+    of_training: ClassVar[bool] = False
+    """Whether it reads what was uploaded in training, (records, epochs, ...), of people who were trained on."""
 
     def __init__(self) -> None:
         self.seed(0)

@@ -13,6 +13,7 @@ from torch import Tensor, nn
 from colonnade.attack.base import Attack, Strength
 from colonnade.attack.decoder import Decoder, pairs_of
 from colonnade.attack.evidence import Evidence, Knowledge
+from colonnade.attack.registry import ATTACKS
 from colonnade.data.batches import Positions
 from colonnade.errors import ConfigError, DataError
 from colonnade.learn.timetable import Timetable
@@ -81,8 +82,9 @@ class Memory:
         return torch.from_numpy(np.searchsorted(self._timetable.train, positions))
 
 
+@ATTACKS.register("witness")
 class Witness(Attack):
-    """Oracle inversion by one who knows some of the training people, and wants the others.
+    """Oracle inversion of training: one who kept all uploads knows some of the training people, and wants the others.
 
     It is shown all training uploads of a record, (records, epochs, ...), as `Memory` keeps them. Two strong decoders
     learn from the records that it knows: one reads the mean of a record's uploads, in which fresh noise averages out,
@@ -90,7 +92,8 @@ class Witness(Attack):
     one on pairs held back guesses. Where the second axis has one entry, as for uploads too long to be kept one by one,
     the mean is all there is.
 
-    It is no attack of the registry: an audit attacks records that nobody trained on, and this one those that were.
+    An audit repeats the training for it. All other attacks want people who were not trained on, whom the finished model
+    uploads.
 
     Args:
         epochs: passes of a decoder over the pairs; None takes those of the strong preset.
@@ -102,6 +105,8 @@ class Witness(Attack):
     knowledge: ClassVar[frozenset[Knowledge]] = frozenset(
         {Knowledge.UPLOADS, Knowledge.AUXILIARY_RECORDS, Knowledge.AUXILIARY_UPLOADS}
     )
+
+    of_training: ClassVar[bool] = True
 
     def __init__(self, epochs: int | None = None, mixed: bool = False) -> None:
         super().__init__()

@@ -62,7 +62,7 @@ def attack_inside(
     if getattr(insider, "needs_top", False):
         # Who asks the top model needs an upload of everybody it joins: the active party knows its own.
         auxiliary, targets = auxiliary.with_own(), targets.with_own()
-    defenses = {party: part.bottom.defense.describe() for party, part in model.parts.items() if part.bottom}
+    defenses = defenses_of(model)
     curious, attacked = train_inside(insider, model, federation, auxiliary, defenses, seed=seed, device=device)
     uploads = {party: _uploads(bottom_of(attacked, party), targets, party, seed) for party in auxiliary.records}
     labels = targets.labels if Knowledge.LABELS in insider.knowledge else None
@@ -80,10 +80,7 @@ def train_inside(
     device: str,
 ) -> tuple[Inside, VerticalModel]:
     """Repeat the training of `model` under these defenses; return the insider, who has learned, and the victims."""
-    where = f"attack '{insider.name}'"
-    if federation is None or not set(model.agreement.parties) <= set(model.parts):
-        remedy = "audit the whole model with its federation, or choose an attack that comes afterwards"
-        raise ConfigError("it takes part in training, which can't be repeated here", where=where, remedy=remedy)
+    whole = require_training(insider, model, federation)
     curious, agreement = fresh(insider, seed, device), model.agreement
     known = {
         party: before_training(party, bottom_of(model, party), auxiliary, seed=seed) for party in auxiliary.records
@@ -93,11 +90,23 @@ def train_inside(
     if Knowledge.GRADIENTS_CONTROL in insider.knowledge:
         # The top model learns nothing under such an attack, and who attacks does not stop early for that.
         task = task.model_copy(update={"patience": None})
-    attacked = train(
-        federation, defenses, task=task, seed=agreement.seed, device=device, progress=False, curious=curious
-    )
+    attacked = train(whole, defenses, task=task, seed=agreement.seed, device=device, progress=False, curious=curious)
     curious.finish()
     return curious, attacked
+
+
+def require_training(attack: Attack, model: VerticalModel, federation: Federation | None) -> Federation:
+    """Return whom the model was trained with; raise where its training can't be repeated."""
+    if federation is None or not set(model.agreement.parties) <= set(model.parts):
+        remedy = "audit the whole model with its federation, or choose an attack that comes afterwards"
+        what = "it takes part in training, which can't be repeated here"
+        raise ConfigError(what, where=f"attack '{attack.name}'", remedy=remedy)
+    return federation
+
+
+def defenses_of(model: VerticalModel) -> dict[str, dict[str, Any]]:
+    """Return every party's defense, as a training takes it."""
+    return {party: part.bottom.defense.describe() for party, part in model.parts.items() if part.bottom}
 
 
 def wants_repeats(attack: Attack) -> bool:

@@ -13,6 +13,7 @@ from colonnade.audit.result import AuditResult
 from colonnade.audit.rows import attack_keys
 from colonnade.audit.settings import seeds_from, settings_from
 from colonnade.audit.stage import Stage
+from colonnade.audit.witnessed import witnessed
 from colonnade.federation.federation import Federation
 from colonnade.learn.model import Frames, VerticalModel
 from colonnade.nets.device import require_device
@@ -33,8 +34,9 @@ def audit(
 
     The records that the model was tested on are divided into auxiliary records, which the attacker knows, and targets,
     which it wants; each seed divides them anew. Each attack is granted what its knowledge names and nothing else. An
-    attack that takes part in training gets a training of its own; utility always comes from the honest model. The
-    active party's own uploads leave it where labels are shared; there it is attacked like the others.
+    attack that takes part in training gets a training of its own, and one that reads the uploads of training a
+    repetition, with targets among those who were trained on; utility always comes from the honest model. The active
+    party's own uploads leave it where labels are shared; there it is attacked like the others.
 
     Args:
         model: a trained model, or one party's part of it.
@@ -57,7 +59,8 @@ def audit(
     for played, seed in enumerate(numbers):
         stage = Stage.of(copied, held, how, seed)
         for place, attack in enumerate(listed, start=1):
-            for guess in stage.attacked_by(attack, known):
+            played_on = witnessed(attack, stage, known) if attack.of_training else stage
+            for guess in played_on.attacked_by(attack, known):
                 keys = {**stage.keys(guess.party), **attack_keys(attack)}
                 book.add_attack(keys, stage.seeds, guess.truth, guess.guesses, pictures=played == 0)
             bar.advance(played * len(listed) + place, attack=attack.name)

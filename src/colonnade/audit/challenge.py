@@ -133,6 +133,9 @@ def _granted(knowledge: Attack | Iterable[str]) -> frozenset[Knowledge]:
     if Knowledge.GRADIENTS_CONTROL in names or isinstance(knowledge, Insider):
         remedy = "it has to take part in a training: run it with co.audit"
         raise ConfigError("control over gradients can't be put into a folder", where="challenge", remedy=remedy)
+    if isinstance(knowledge, Attack) and knowledge.of_training:
+        remedy = "it reads a training that is repeated for it: run it with co.audit"
+        raise ConfigError("a challenge holds uploads of the finished model", where="challenge", remedy=remedy)
     return frozenset(Knowledge(name) for name in names) | {Knowledge.UPLOADS}
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -100,26 +100,30 @@ def divide(held: HeldOut, share: float, most: int, seed: int) -> tuple[HeldOut, 
     return held.take(order[:known]), held.take(order[known : known + most])
 
 
-def tested_positions(agreement: Agreement, federation: Federation) -> Positions:
-    """Return the aligned positions that the run of `agreement` tested on: its own rule, applied again."""
+def people_at(federation: Federation, parties: Iterable[str], positions: Positions) -> HeldOut:
+    """Return these parties' records of the people at aligned positions, whether they were trained on or not."""
+    assert federation.rows is not None
+    return HeldOut({party: federation.records[party].take(federation.rows[party][positions]) for party in parties})
+
+
+def split_of(agreement: Agreement, federation: Federation) -> npt.NDArray[np.uint8]:
+    """Return what each aligned position was for in the run of `agreement`: its own rule, applied again."""
     active, settings = agreement.active, agreement.task.split
     if federation.rows is None:
         remedy = "call co.align(federation) first"
         raise DataError("the records are not aligned", where="federation", remedy=remedy)
     rows = federation.rows[active]
     if federation.split is not None:
-        parts = split_from_column(federation.split.iloc[rows], validation=settings.validation, seed=agreement.seed)
-    else:
-        ids = federation.records[active].ids[rows]
-        parts = assign_split(ids, settings.train, settings.validation, settings.test, agreement.seed)
-    return np.flatnonzero(parts == TEST)
+        return split_from_column(federation.split.iloc[rows], validation=settings.validation, seed=agreement.seed)
+    ids = federation.records[active].ids[rows]
+    return assign_split(ids, settings.train, settings.validation, settings.test, agreement.seed)
 
 
 def _tested(model: VerticalModel, parties: list[str], federation: Federation) -> HeldOut:
     for party in model.agreement.parties:
         if party not in federation.records:
             raise ConfigError(f"no party '{party}'", where="federation", remedy=nearest(party, federation.records))
-    positions = tested_positions(model.agreement, federation)
+    positions = np.flatnonzero(split_of(model.agreement, federation) == TEST)
     rows = {party: held[positions] for party, held in (federation.rows or {}).items()}
     everybody = np.all([rows[party] >= 0 for party in parties], axis=0)
     chosen = {party: federation.records[party].take(rows[party][everybody]) for party in parties}

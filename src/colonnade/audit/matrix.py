@@ -145,8 +145,8 @@ def _outcomes(
     if not waiting:
         return
     with engine(study) as crew:
-        for seed in dict.fromkeys(cells[place].victim.seed for place in waiting):
-            # One seed after the other: a matrix that is stopped has whole tables of fewer seeds.
+        # One seed after the other: a matrix that is stopped has whole tables of fewer seeds.
+        for seed in dict.fromkeys(cell.victim.seed for cell in cells):
             yield from _computed([place for place in waiting if cells[place].victim.seed == seed], cells, crew, shelf)
 
 

@@ -29,7 +29,6 @@ from colonnade.measure.interval import interval
 from colonnade.progress import Progress
 
 if TYPE_CHECKING:  # listing benches loads no torch
-    from colonnade.audit.held_out import HeldOut
     from colonnade.audit.stage import Guess
     from colonnade.federation.federation import Federation
 
@@ -71,7 +70,7 @@ class Victim:
     def run(self) -> dict[str, Any]:
         """Train, attack one class after the other, and return what was found of each."""
         from colonnade.audit.attacks import chosen_attacks
-        from colonnade.audit.held_out import held_out_of
+        from colonnade.audit.held_out import held_out_of, people_at
         from colonnade.audit.settings import Settings
         from colonnade.audit.stage import Stage
         from colonnade.learn.train import train
@@ -84,7 +83,7 @@ class Victim:
         found = []
         for positions in some_of_each(labels_of(federation), CLASSES[self.preset], OF_EACH_CLASS[self.preset]):
             (attack,) = chosen_attacks(attacks_of(["unsplit"], self.preset)[0])
-            stage = Stage(model, Settings(device=device), known, people(federation, positions), seed=0)
+            stage = Stage(model, Settings(device=device), known, people_at(federation, STRIPS, positions), seed=0)
             *_, whole = stage.attacked_by(attack, None)
             found.append(scored(whole))
         return {"accuracy": model.scores["accuracy"], "classes": found}
@@ -108,14 +107,6 @@ def some_of_each(labels: npt.NDArray[np.int64], classes: int, count: int) -> lis
     rng = np.random.default_rng(0)
     drawn = (rng.permutation(np.flatnonzero(labels == one))[:count] for one in np.unique(labels)[:classes])
     return [np.sort(places) for places in drawn]
-
-
-def people(federation: Federation, positions: npt.NDArray[np.intp]) -> HeldOut:
-    """Return both halves of these pictures, whether they were trained on or not."""
-    from colonnade.audit.held_out import HeldOut
-
-    assert federation.rows is not None
-    return HeldOut({half: federation.records[half].take(federation.rows[half][positions]) for half in STRIPS})
 
 
 def scored(guess: Guess) -> dict[str, float]:

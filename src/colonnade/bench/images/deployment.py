@@ -14,7 +14,6 @@ from pathlib import Path
 from statistics import fmean
 from typing import TYPE_CHECKING, Any
 
-from colonnade.bench.images.classes import people
 from colonnade.bench.images.matrix import defense_keys, device_here, introduce
 from colonnade.bench.images.sets import STRIPS, pictures
 from colonnade.bench.images.setting import SEEDS, SIZES, UNDEFENDED, Choice, attacks_of, defenses_of, task_of
@@ -140,8 +139,10 @@ def trained_on(federation: Federation, count: int) -> HeldOut:
     """Return both halves of the first pictures that were trained on: the set is in random order."""
     import numpy as np
 
+    from colonnade.audit.held_out import people_at
+
     assert federation.split is not None
-    return people(federation, np.flatnonzero(federation.split.to_numpy() == "train")[:count])
+    return people_at(federation, STRIPS, np.flatnonzero(federation.split.to_numpy() == "train")[:count])
 
 
 def training_uploads(model: VerticalModel, shown: HeldOut, batch_size: int) -> dict[str, Tensor]:

@@ -14,16 +14,17 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from colonnade.attack import Attack, Decoder, Evidence, Knowledge, Ridge
+from colonnade.attack import Attack, Decoder, Ridge
 from colonnade.attack.matcher import Matcher, identified
 from colonnade.attack.witness import Memory, Witness
 from colonnade.audit.attacks import bottom_of, fresh
 from colonnade.audit.evidence import draw_noise_from, prepared, uploads_of, working_copy
-from colonnade.audit.held_out import HeldOut, audited_parties
+from colonnade.audit.held_out import audited_parties, people_at
 from colonnade.audit.rows import EVERYBODY, attack_keys, baseline_keys
 from colonnade.audit.score import MEASURES, scores, trivial_guesses
 from colonnade.audit.settings import Settings
-from colonnade.audit.stage import Guess, Stage
+from colonnade.audit.shown import Shown, Uploads
+from colonnade.audit.stage import Guess
 from colonnade.bench.images.setting import UNDEFENDED, Choice
 from colonnade.bench.keystone.setting import Size
 from colonnade.bench.registry import Row
@@ -39,8 +40,6 @@ from colonnade.learn.timetable import Timetable
 from colonnade.learn.train import train
 from colonnade.line_file import plain
 
-Uploads = tuple[Tensor, Tensor]
-"""Of the people whose records the attacker knows, and of those whose records it wants."""
 _ALIKE = 64  # so many records are uploaded twice, to see whether uploads of a record differ at all
 
 
@@ -55,33 +54,6 @@ class Found:
 
     scores: Mapping[str, float]
     rows: list[Row]
-
-
-@dataclass(frozen=True)
-class Shown(Stage):
-    """A stage whose uploads were made before: all attacks read the same ones.
-
-    Attributes:
-        uploads: of each party.
-    """
-
-    uploads: Mapping[str, Uploads]
-
-    def evidence(self, party: str, repeats: int | None = None) -> Evidence:
-        """Return the true pairs and the uploads to be read."""
-        bottom = bottom_of(self.model, party)
-        known, wanted = self.uploads[party]
-        held: dict[str, Tensor] = {
-            Knowledge.AUXILIARY_RECORDS: prepared(bottom, self.auxiliary.records[party]),
-            Knowledge.AUXILIARY_UPLOADS: known,
-            Knowledge.UPLOADS: wanted,
-        }
-        return Evidence(tuple(bottom.recipe["input_shape"]), held)
-
-    @property
-    def shown_parties(self) -> list[str]:
-        """Whose rows are shown: whole pictures where parties hold strips of them, else each party."""
-        return list(self.whole or self.truths)
 
 
 @dataclass(frozen=True)
@@ -164,9 +136,7 @@ class Crowd:
         return self._stage(known, wanted, uploads)
 
     def _stage(self, known: Positions, wanted: Positions, uploads: Mapping[str, Uploads]) -> Shown:
-        auxiliary, targets = (
-            HeldOut({party: self._records(party, part) for party in self._parties}) for part in (known, wanted)
-        )
+        auxiliary, targets = (people_at(self.federation, self._parties, part) for part in (known, wanted))
         return Shown(self.model, self.settings, auxiliary, targets, self.seed, uploads)
 
     def _records(self, party: str, positions: Positions) -> Records:
@@ -204,7 +174,7 @@ def read(
     ]
     if dict(choice) == UNDEFENDED:
         rows += _trivial(once)
-    about = {party: _about(once, party) for party in once.shown_parties}
+    about = {party: _about(once, party) for party in _shown_parties(once)}
     return Found(model.scores, plain([{**row, **about[row["party"]]} for row in rows]))
 
 
@@ -234,7 +204,7 @@ def _readings(crowd: Crowd, once: Shown, division: Division, memory: Memory, siz
 
 def _scored(attack: Attack, stage: Shown, guesses: Iterable[Guess]) -> Iterator[Row]:
     for guess in guesses:
-        if guess.party in stage.shown_parties:
+        if guess.party in _shown_parties(stage):
             yield {**_keys(stage, guess.party, attack_keys(attack)), **scores(guess.truth, guess.guesses)}
 
 
@@ -255,9 +225,14 @@ def _matched(matcher: Matcher, stage: Shown) -> Iterator[Row]:
 
 def _trivial(stage: Shown) -> Iterator[Row]:
     for party, truth in {**stage.truths, **stage.whole}.items():
-        if party in stage.shown_parties:
+        if party in _shown_parties(stage):
             for name, guesses in trivial_guesses(truth, stage.seed).items():
                 yield {**_keys(stage, party, baseline_keys(name)), **scores(truth, guesses)}
+
+
+def _shown_parties(stage: Shown) -> list[str]:
+    """Return whose rows are shown: whole pictures where parties hold strips of them, else each party."""
+    return list(stage.whole or stage.truths)
 
 
 def _keys(stage: Shown, party: str, tried: Row) -> Row:
