@@ -11,11 +11,12 @@ from bench_parts import Notes, striped_pictures
 
 from colonnade.attack import unsplit
 from colonnade.audit.audit import audit
-from colonnade.bench import BENCHES, run_bench
+from colonnade.bench import BENCHES, Workers, run_bench
 from colonnade.bench.images import learning, proxy, risk, sets, speed
 from colonnade.bench.images.matrix import KEYS, MEASURES, Trial, run_trial
 from colonnade.bench.images.published import Published, entry
 from colonnade.bench.images.setting import SIZES, Size, attacks_of, size_note, task_of
+from colonnade.errors import ConfigError
 from colonnade.learn.train import train
 from colonnade.measure.risk import push
 from colonnade.progress import make_progress
@@ -165,6 +166,16 @@ def test_rows_of_a_trial_are_what_is_found_by_hand_and_kept(small, tmp_path, no_
     assert attacked["none"]["cut"] == 6 and attacked["prune"]["strength"] == 0.99
     no_training()
     assert run_trial(trial, "smoke", Notes(), tmp_path) == rows
+
+
+def test_a_matrix_that_was_stopped_can_be_gathered(small, tmp_path, no_training):
+    """Hours of cells would be there, and no table of them."""
+    name, silent = "causshield-table2", make_progress("silent")
+    rows = run_bench(name, "smoke", tmp_path, silent)["rows"]
+    no_training()
+    assert run_bench(name, "smoke", tmp_path, silent, Workers(gather=True))["rows"] == rows
+    with pytest.raises(ConfigError, match="no cell is kept here"):
+        run_bench(name, "smoke", tmp_path / "elsewhere", silent, Workers(gather=True))
 
 
 def test_missing_records_are_rows_of_their_own_and_kept(small, tmp_path, no_training):
