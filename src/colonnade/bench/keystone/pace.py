@@ -99,5 +99,5 @@ def _row(pace: Pace, found: Row) -> Row:
         "cut": pace.ground.cut,
         "defense": choice.pop("name"),
         **{name: choice.get(name) for name in ("veil", "levels", "channels", "grid")},
-        **{name: round(value, 3) if isinstance(value, float) else value for name, value in found.items()},
+        **{name: round(value, 4) if isinstance(value, float) else value for name, value in found.items()},
     }
