@@ -70,7 +70,7 @@ def run_trial(
             threshold=trial.threshold,
             device=device,
         )
-    workers.kept.append(len(result.per_seed))  # who only gathers is told where nothing is kept, by the matrix itself
+    workers.kept.append(len(result.frame))  # who only gathers is told where nothing is kept, by the matrix itself
     whole = result.frame[result.frame["party"] == "all"]
     return [_row(found, trial) for found in whole.to_dict("records")]
 
