@@ -9,7 +9,7 @@ SOURCE = Path(__file__).parents[1] / "src" / "colonnade"
 
 # Bottom to top; rooms in one tier may know each other. Single modules are rooms too.
 TIERS = [
-    {"errors", "registry", "strength", "line_file"},
+    {"errors", "registry", "strength", "line_file", "stream"},
     {"measure", "run", "checkpoint", "ledger", "progress"},
     {"data", "federation"},
     {"wire"},

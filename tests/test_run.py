@@ -2,15 +2,18 @@
 
 import json
 import signal
+import stat
 import subprocess
 import sys
 from datetime import UTC, datetime
+from pathlib import Path
 
 import numpy as np
 import pytest
 
-from colonnade.errors import RunError
-from colonnade.run import Run, write_atomically
+import colonnade.run as run_module
+from colonnade.errors import ConfigError, RunError
+from colonnade.run import Run, require_folder, write_atomically
 from colonnade.wire.message import Message
 
 CONFIG = {"name": "demo", "task": {"kind": "binary", "hidden": (64, 32)}, "seed": 3}
@@ -34,6 +37,16 @@ def test_a_new_run_holds_its_config_and_is_running(run):
 def test_runs_without_a_name_get_different_ones(tmp_path):
     names = {Run.create(None, {}, tmp_path).name for _ in range(20)}
     assert len(names) == 20
+
+
+def test_a_run_without_a_name_draws_again_where_the_name_is_taken(tmp_path, monkeypatch):
+    """One in some hundred times twenty runs of one second ended in an error that asked for another name."""
+    drawn = iter(["aaaa", "aaaa", "aaaa", "bbbb"])
+    monkeypatch.setattr(run_module.secrets, "token_hex", lambda size: next(drawn))
+    now = datetime(2026, 1, 1, tzinfo=UTC)
+    first = run_module._unused_name(now, tmp_path)
+    (tmp_path / first).mkdir()
+    assert (first[-4:], run_module._unused_name(now, tmp_path)[-4:]) == ("aaaa", "bbbb")
 
 
 def test_a_taken_name_is_refused_so_that_no_run_is_overwritten(run):
@@ -262,3 +275,67 @@ def test_an_atomic_write_that_fails_leaves_the_old_file(tmp_path):
     write_atomically(tmp_path / "file", b"old")
     write_atomically(tmp_path / "file", b"new")
     assert (tmp_path / "file").read_bytes() == b"new"
+
+
+@pytest.mark.parametrize("wanted", ["file", "file/below", "/proc/x", "n" * 300, "new/" + "n" * 300])
+def test_a_folder_that_cannot_be_is_told_before_the_work_and_nothing_is_left(tmp_path, wanted):
+    """Hours of work would end in an error, and find no place to be kept."""
+    (tmp_path / "file").write_bytes(b"mine")
+    with pytest.raises(ConfigError, match="no folder can be written here"):
+        require_folder(tmp_path / wanted)
+    assert [path.name for path in tmp_path.iterdir()] == ["file"]
+
+
+def test_looking_at_a_folder_leaves_no_trace(tmp_path, monkeypatch):
+    """An empty folder in the place of a result looks like one that was lost."""
+    monkeypatch.chdir(tmp_path)
+    for wanted in ("new/and/deeper", ".", "kept"):
+        require_folder(Path(wanted))
+        assert not any(tmp_path.iterdir())
+    (tmp_path / "kept").mkdir()
+    require_folder(Path("kept/new"))
+    assert [path.name for path in tmp_path.rglob("*")] == ["kept"]
+
+
+def test_a_secret_stays_with_its_run_and_is_readable_by_its_owner_alone(run, tmp_path):
+    """A resumed run would repeat other noise; two runs with one secret would give each other's noise away."""
+    secret = run.secret
+    assert len(secret) == 32
+    assert stat.S_IMODE((run.path / "secret").stat().st_mode) == 0o600
+    run.fail("a test")
+    with Run.resume(run.path) as again:
+        assert again.secret == secret
+    with Run.create("other", {}, tmp_path) as other:
+        assert other.secret != secret
+
+
+def test_a_run_that_begins_anew_has_another_secret_and_the_order_of_its_records_stays(run):
+    """The noise of the attempt before could be taken off; with another order, nobody could go on who remembers it."""
+    first = run.secret
+    assert run.order_secret == first
+    second = run.renew_secret()
+    assert second == run.secret != first
+    third = run.renew_secret()
+    assert third not in (first, second)
+    run.fail("a test")
+    with Run.resume(run.path) as again:
+        assert (again.secret, again.order_secret) == (third, first)
+    for name in ("secret", "order.secret"):
+        assert stat.S_IMODE((run.path / name).stat().st_mode) == 0o600
+
+
+@pytest.mark.parametrize("torn", [b"", b"half", b"x" * 33])
+def test_a_torn_secret_is_refused(run, torn):
+    """An empty one would be a noise that anybody can compute."""
+    run.renew_secret()
+    for name in ("secret", "order.secret"):
+        (run.path / name).write_bytes(torn)
+    with pytest.raises(RunError, match="secret: is damaged"):
+        _ = run.secret
+    with pytest.raises(RunError, match=r"order\.secret: is damaged"):
+        _ = run.order_secret
+
+
+def test_a_half_written_secret_is_none(run):
+    (run.path / "secret.partial").write_bytes(b"half")
+    assert len(run.secret) == 32

@@ -6,7 +6,7 @@ import pytest
 
 from colonnade.errors import ConfigError
 from colonnade.registry import Registry
-from colonnade.strength import make, number, yes_or_no
+from colonnade.strength import make, number, one_of, yes_or_no
 
 
 class Stone:
@@ -67,3 +67,16 @@ def test_a_text_is_no_answer_to_yes_or_no(value):
     assert yes_or_no("memoise", True) is True
     with pytest.raises(ConfigError, match=r"memoise: .* is not allowed \(give true or false\)"):
         yes_or_no("memoise", value)
+
+
+def test_a_choice_that_is_not_known_tells_the_nearest():
+    assert one_of("decoder.preset", "weak", {"weak": 1, "strong": 2}) == "weak"
+    with pytest.raises(ConfigError, match=r"decoder\.preset: unknown preset 'storng' \(did you mean 'strong'\?\)"):
+        one_of("decoder.preset", "storng", iter(["weak", "strong"]))
+
+
+@pytest.mark.parametrize("value", [["weak"], {"weak": 1}, 3, None, True, math.nan])
+def test_what_is_no_text_is_no_choice(value):
+    """A list in a file or on the command line ended in a traceback about hashing."""
+    with pytest.raises(ConfigError, match="unknown preset"):
+        one_of("decoder.preset", value, {"weak": 1, "strong": 2})

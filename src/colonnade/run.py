@@ -10,7 +10,9 @@ import secrets
 import shlex
 import shutil
 import sys
+import tempfile
 from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from datetime import UTC, datetime
 from importlib.metadata import version
 from pathlib import Path
@@ -26,12 +28,14 @@ from colonnade.line_file import LineFile, json_line, plain
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["Ledger", "Run", "Status", "party_runs", "write_atomically"]
+__all__ = ["Ledger", "Run", "Status", "party_runs", "require_folder", "write_atomically"]
 
 Status = Literal["running", "finished", "failed", "interrupted"]
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
 _IDENTITY, _CONFIG, _METRICS, _RESULT = "run.json", "config.yaml", "metrics.jsonl", "result.json"
+_SECRET, _ORDER_SECRET = "secret", "order.secret"
+_SECRET_BYTES = 32
 
 
 class Run:
@@ -72,7 +76,7 @@ class Run:
         """
         now = datetime.now(UTC)
         if name is None:
-            name = f"{now.astimezone():%Y%m%d-%H%M%S}-{secrets.token_hex(2)}"
+            name = _unused_name(now, Path(root))
         if not _NAME.fullmatch(name):
             raise RunError(f"'{name}' is no name for a run", remedy="use letters, digits, '.', '-' and '_'")
         path = Path(root) / name
@@ -118,6 +122,41 @@ class Run:
     def checkpoints(self) -> Path:
         """The folder of checkpoints."""
         return self.path / "checkpoints"
+
+    @property
+    def secret(self) -> bytes:
+        """What only this party knows in this run: drawn when it is first asked for, and the same when it is resumed.
+
+        Noise and first weights come from it, so nobody else can compute them. A secret of several runs would give all
+        of them the same noise, which the difference of two uploads is free of.
+        """
+        self._own()
+        path = self.path / _SECRET
+        if not path.exists():
+            _write_secret(path, secrets.token_bytes(_SECRET_BYTES))
+        return _read_secret(path)
+
+    @property
+    def order_secret(self) -> bytes:
+        """The first secret of the run, which the order of imputed records comes from; it stays when another is drawn.
+
+        Whoever has to align once more, after the run has begun anew, gets the order again that the others remember.
+        """
+        path = self.path / _ORDER_SECRET
+        return _read_secret(path) if path.exists() else self.secret
+
+    def renew_secret(self) -> bytes:
+        """Draw another secret for a run that begins anew, and return it.
+
+        What is uploaded may be something else than in the attempt before: under the same noise, the difference of the
+        two would be free of it.
+        """
+        order = self.path / _ORDER_SECRET
+        if not order.exists():
+            _write_secret(order, self.secret)
+        self._own()
+        _write_secret(self.path / _SECRET, secrets.token_bytes(_SECRET_BYTES))
+        return self.secret
 
     @property
     def config(self) -> dict[str, Any]:
@@ -271,6 +310,26 @@ def party_runs(
         yield party, Run.resume(Path(root) / party, own) if resume else Run.create(party, own, root)
 
 
+def require_folder(path: Path) -> None:
+    """Raise unless files can be put into a folder at `path`; nothing is left of the attempt.
+
+    For whoever computes first and writes afterwards: hours of work should not end at a folder that can't be made.
+    """
+    new = []
+    try:
+        new = [folder for folder in (path, *path.parents) if not folder.exists()]
+        path.mkdir(parents=True, exist_ok=True)
+        # A real file: that a folder can be written can't be read off its mode.
+        tempfile.TemporaryFile(dir=path).close()
+    except OSError as error:
+        what = f"no folder can be written here: {error.strerror}"
+        raise ConfigError(what, where=str(path), remedy="name another folder") from error
+    finally:
+        for folder in new:
+            with suppress(OSError):
+                folder.rmdir()
+
+
 def write_atomically(path: Path, data: bytes) -> None:
     """Write a file so that a reader, now or after a crash, sees all of it or nothing of it."""
     temporary = path.with_name(f".{path.name}.{secrets.token_hex(4)}")
@@ -299,6 +358,14 @@ def _as_yaml(config: dict[str, Any], path: Path) -> bytes:
         raise RunError("the config holds a value that YAML cannot hold", where=str(path), remedy=remedy) from error
 
 
+def _unused_name(now: datetime, root: Path) -> str:
+    """A name that tells when the run began; two runs of one second may draw the same four digits, and draw again."""
+    while True:
+        name = f"{now.astimezone():%Y%m%d-%H%M%S}-{secrets.token_hex(2)}"
+        if not (root / name).exists():
+            return name
+
+
 def _make_folder(path: Path, config: dict[str, Any], identity: dict[str, str | None]) -> None:
     """Fill the folder under another name first, so that a half-made run never shows."""
     text = _as_yaml(config, path)
@@ -311,6 +378,25 @@ def _make_folder(path: Path, config: dict[str, Any], identity: dict[str, str | N
     except OSError as error:
         shutil.rmtree(temporary, ignore_errors=True)
         raise RunError(f"the run folder cannot be made: {error.strerror}", where=str(path)) from error
+
+
+def _write_secret(path: Path, secret: bytes) -> None:
+    """Write a secret for the owner's eyes alone: it is on the disk before anything that is drawn from it is sent."""
+    partial = path.with_name(f"{path.name}.partial")
+    partial.unlink(missing_ok=True)  # of a process that was killed; its mode may be another
+    partial.touch(mode=0o600)
+    with partial.open("wb") as file:
+        file.write(secret)
+        file.flush()
+        os.fsync(file.fileno())
+    partial.replace(path)
+
+
+def _read_secret(path: Path) -> bytes:
+    secret = path.read_bytes()
+    if len(secret) != _SECRET_BYTES:
+        raise _damaged(path)
+    return secret
 
 
 def _read_json(path: Path) -> dict[str, Any]:

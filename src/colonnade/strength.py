@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 import math
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any, TypeVar
 
 from colonnade.errors import ConfigError, nearest
@@ -44,7 +44,7 @@ def number(where: str, value: Any, *, at_least: float = -math.inf, whole: bool =
     """
     kind = "whole number" if whole else "number"
     right_type = isinstance(value, int if whole else int | float) and not isinstance(value, bool)
-    if not right_type or not math.isfinite(value) or value < at_least:
+    if not right_type or not -math.inf < value < math.inf or value < at_least:
         limit = f" of at least {at_least:g}" if math.isfinite(at_least) else ""
         raise ConfigError(f"{value!r} is not allowed", where=where, remedy=f"give a {kind}{limit}")
     return value  # type: ignore[no-any-return]
@@ -58,6 +58,19 @@ def yes_or_no(where: str, value: Any) -> bool:
     """
     if not isinstance(value, bool):
         raise ConfigError(f"{value!r} is not allowed", where=where, remedy="give true or false")
+    return value
+
+
+def one_of(where: str, value: object, choices: Iterable[str]) -> str:
+    """Return `value` if it is one of `choices`, else say which may be meant; a file may hold a list or a number.
+
+    >>> one_of("decoder.preset", "weak", ["weak", "strong"])
+    'weak'
+    """
+    known = list(choices)
+    if not isinstance(value, str) or value not in known:
+        what = where.rpartition(".")[2]
+        raise ConfigError(f"unknown {what} {value!r}", where=where, remedy=nearest(str(value), known))
     return value
 
 

@@ -14,8 +14,9 @@ import colonnade as co
 from colonnade.defend.causshield import CausShield
 from colonnade.defend.causshield.adaptation import Adaptation, AdaptationSettings
 from colonnade.defend.causshield.decomposition import as_samples, decomposition_loss
-from colonnade.defend.causshield.defense import CALIBRATION_BATCHES
+from colonnade.defend.causshield.defense import CALIBRATION_BATCHES, LASTING, ROUTES
 from colonnade.defend.causshield.generator import Generator
+from colonnade.defend.causshield.surrogates import ImageSurrogates
 from colonnade.defend.registry import make_defense
 from colonnade.errors import ConfigError
 from colonnade.nets import initialised
@@ -212,14 +213,34 @@ def test_the_other_routes_take_it_through_the_generator(route):
     assert not all(torch.allclose(a, b, atol=1e-3) for a, b in zip(found, straight[1], strict=True))
 
 
+def test_separate_lets_nobody_steer_what_is_uploaded():
+    """Whoever sends gradients that are made to be read by, as URVFL does, would otherwise teach the party to tell."""
+    uploads = []
+    for seed in (5, 6):
+        defense, bottom = at_work(route="separate", mask_source="masker")
+        start = copy.deepcopy(bottom.state_dict())
+        step = torch.optim.SGD(bottom.parameters(), lr=0.1, weight_decay=0.1)
+        for batch in range(3):
+            grad = torch.randn(12, 6, 3, 2, generator=stream(seed + batch))
+            bottom.zero_grad()
+            x = images(seed=batch)
+            upload = defense.protect(x, h := bottom(x), train=True)
+            defense.backward(x, h, upload, grad)
+            step.step()
+        assert all(torch.equal(start[name], weight) for name, weight in bottom.named_parameters())
+        defense.finish(bottom, images())
+        uploads.append(defense.protect(images(seed=9), bottom(images(seed=9)), train=False))
+    assert torch.equal(*uploads)
+
+
 def distance(tensors):
     return sum(tensor.square().sum().item() for tensor in tensors) ** 0.5
 
 
-def test_only_the_persistent_generator_remembers_the_batch_before():
+def test_only_lasting_generators_remember_the_batch_before():
     """Batches would not be independent of each other where they should be."""
     lengths = {}
-    for route in ("straight", "first_order", "persistent"):
+    for route in ROUTES:
         defense, bottom = at_work(route=route)
         lengths[route] = []
         for _ in range(4):
@@ -227,7 +248,8 @@ def test_only_the_persistent_generator_remembers_the_batch_before():
             lengths[route].append(distance(defense._adaptation.shift))
     for route in ("straight", "first_order"):
         assert max(lengths[route]) < 1.3 * min(lengths[route])
-    assert lengths["persistent"][3] > 2 * lengths["persistent"][0]
+    for route in LASTING:
+        assert lengths[route][3] > 2 * lengths[route][0]
 
 
 # -- strength ---------------------------------------------------------------------------------------------------------
@@ -379,8 +401,9 @@ def test_the_bottom_itself_can_be_deployed():
     assert set(defense.state_dict()) == {"generator", "step"}
 
 
-def test_a_persistent_generator_stays_as_it_is():
-    defense, bottom = at_work(route="persistent")
+@pytest.mark.parametrize("route", LASTING)
+def test_a_lasting_generator_stays_as_it_is(route):
+    defense, bottom = at_work(route=route)
     for _ in range(3):
         defense.protect(images(), bottom(images()), train=True)
     shift = defense._adaptation.shift
@@ -398,6 +421,7 @@ def test_a_persistent_generator_stays_as_it_is():
         {"mask_source": "masker"},
         {"mask_source": "grad", "route": "first_order"},
         {"mask_source": "masker", "route": "persistent", "rounds_end": 1, "decay_steps": 4, "faithful": True},
+        {"mask_source": "masker", "route": "separate"},
     ],
     ids=str,
 )
@@ -425,6 +449,47 @@ def test_a_resumed_defense_goes_on_bit_for_bit(arguments):
     x = images(seed=99)
     settled = [defense.protect(x, x, train=False) for defense in (first, second)]
     assert torch.equal(*settled)
+
+
+def test_whoever_resumes_does_not_learn_surrogates_again(monkeypatch):
+    """After a crash, Lab surrogates of many pictures would take their hour once more, and then be overwritten."""
+
+    def fit(*_):
+        raise AssertionError("learned again")
+
+    data = torch.rand(6, 3, 8, 8, generator=stream())
+    bottom = nn.Conv2d(3, 4, 3)
+    first, second = (CausShield(surrogate="lab", surrogate_epochs=1) for _ in range(2))
+    first.seed(0)
+    first.prepare(first.extend(bottom, (3, 8, 8)), data)
+    monkeypatch.setattr(ImageSurrogates, "fit", fit)
+    second.resume(second.extend(bottom, (3, 8, 8)), data)
+    second.load_state_dict(first.state_dict())
+    ends = first.state_dict(), second.state_dict()
+    assert any(name.startswith("surrogates") for name in ends[0])
+    assert ends[0].keys() == ends[1].keys() and all(torch.equal(ends[0][name], ends[1][name]) for name in ends[0])
+
+
+def test_a_resumed_run_draws_its_surrogates_where_the_records_are():
+    """The networks are loaded and not trained: on a GPU the first batch after a crash found them elsewhere."""
+    surrogates = ImageSurrogates("lab", (3, 8, 8), None, "mix", 1)
+    surrogates.recall(torch.empty(4, 3, 8, 8, device="meta"))
+    networks = surrogates.colour.colours, surrogates.colour.lightness
+    assert {weight.device.type for network in networks for weight in network.parameters()} == {"meta"}
+
+
+def test_local_updates_count_as_no_steps():
+    """With Q = 3 the rounds fell three times as fast, and Ψ told of uploads that were never sent."""
+    counted = []
+    for rehearsed in (0, 2):
+        defense, bottom = at_work(rounds_end=1, decay_steps=4)
+        for step in range(2):
+            x = images(seed=step)
+            defense.protect(x, bottom(x), train=True)
+            for _ in range(rehearsed):
+                defense.rehearse(x, bottom(x))
+        counted.append((defense._step, defense._metered))
+    assert counted == [(2, 2), (2, 2)]
 
 
 # -- whole runs -------------------------------------------------------------------------------------------------------
@@ -538,12 +603,37 @@ def dependence(model):
 def test_wrong_arguments_are_told():
     with pytest.raises(ConfigError, match=r"causshield\.rounds: 0 is not allowed"):
         make_defense("causshield", rounds=0)
-    with pytest.raises(ConfigError, match=r"causshield\.route: unknown choice 'strait'.*did you mean 'straight'"):
+    with pytest.raises(ConfigError, match=r"causshield\.route: unknown route 'strait'.*did you mean 'straight'"):
         make_defense("causshield", route="strait")
     with pytest.raises(ConfigError, match=r"rounds_end and decay_steps need each other"):
         make_defense("causshield", rounds_end=1)
     with pytest.raises(ConfigError, match=r"causshield\.share"):
         make_defense("causshield", share=1.5)
+    with pytest.raises(ConfigError, match=r"causshield\.deploy: .*a bottom that rests can't be deployed"):
+        make_defense("causshield", route="separate", deploy="bottom")
+    with pytest.raises(ConfigError, match=r"causshield\.mask_source: gradients that choose the mask would steer"):
+        make_defense("causshield", route="separate", mask_source="grad")
+
+
+@pytest.mark.parametrize(
+    "graph", [3, 0.5, True, [3], ["age", None], b"age", {"age"}, {"y": 3}, {"y": "age"}, {"y": None}, {3: ["age"]}]
+)
+def test_what_is_no_graph_is_told_by_the_check_of_a_file(graph):
+    """A party learned of it after the alignment, in a traceback; of {y: age} the letters were taken for causes."""
+    with pytest.raises(ConfigError, match=r"^causshield\.graph: ") as error:
+        make_defense("causshield", graph=graph)
+    assert "list of names" in error.value.what and error.value.remedy
+
+
+@pytest.mark.parametrize("graph", ["graph.json", ["age"], ("age",), {"y": ["age"], "age": []}])
+def test_every_form_of_a_graph_is_taken_as_it_is(graph):
+    assert make_defense("causshield", graph=graph).describe()["graph"] == graph
+
+
+@pytest.mark.parametrize("label", [3, ["outcome"]])
+def test_a_label_is_a_name(label):
+    with pytest.raises(ConfigError, match=r"^causshield\.label: "):
+        make_defense("causshield", graph={"outcome": ["age"]}, label=label)
 
 
 def test_what_cannot_work_is_told_before_training():

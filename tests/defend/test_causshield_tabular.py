@@ -130,3 +130,21 @@ def test_bad_graphs_are_told(prepared, tmp_path):
         label_causes({"outcome": ["age"], "bmi": ["age"]}, None)
     with pytest.raises(ConfigError, match=r"nothing is left to change"):
         table_surrogates(preparation, data.shape[1], ["town", "age", "bmi", "smoker"], None)
+
+
+@pytest.mark.parametrize("graph", [["smokr", "a column of somebody else"], {"outcome": ["smokr"]}])
+def test_causes_that_are_nobodys_column_are_told(prepared, graph):
+    """A typing error would have every column replaced: uploads of no use, and no word about it."""
+    preparation, data = prepared
+    with pytest.raises(ConfigError, match=r"^causshield\.graph: no column of this party causes the label") as error:
+        table_surrogates(preparation, data.shape[1], graph, None)
+    assert error.value.remedy == "did you mean 'smoker'? Otherwise leave the graph out, or use another defense"
+
+
+@pytest.mark.parametrize("graph", [[], ["income"], {"outcome": ["income"], "bmi": ["outcome"]}])
+def test_a_party_without_a_cause_is_told_what_to_do(prepared, graph):
+    """By a graph of the whole federation that is right, a party may hold effects alone."""
+    preparation, data = prepared
+    with pytest.raises(ConfigError, match="no column of this party causes the label") as error:
+        table_surrogates(preparation, data.shape[1], graph, "outcome")
+    assert error.value.remedy == "leave the graph out, or use another defense"

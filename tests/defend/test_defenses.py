@@ -118,3 +118,22 @@ def test_every_registered_defense_is_one_and_tells_itself():
         assert issubclass(DEFENSES[name], Defense) and DEFENSES[name].name == name
         assert (DEFENSES[name].__doc__ or "").strip()
     assert isinstance(make_defense(NoDefense()), NoDefense)
+
+
+def test_the_public_operator_of_plain_noise_is_noise_of_that_scale(batch):
+    """An adaptive attack would be stronger against no defense than against this one."""
+    x, bottom = batch
+    h = bottom(x)
+    defense = make_defense("gaussian", sigma=0.5)
+    operator = defense.operator()
+    drawn = torch.stack([operator(h) - h for _ in range(200)]).detach()
+    assert float(drawn.std()) == pytest.approx(0.5, rel=0.05) and not torch.equal(drawn[0], drawn[1])
+
+
+def test_where_the_upload_is_the_representation_its_operator_is_nothing(batch):
+    """Adaptive rows would be missing for defenses that change the training alone."""
+    x, bottom = batch
+    h = bottom(x)
+    for name in ("none", "nopeek", "ressfl"):
+        assert torch.equal(make_defense(name).operator()(h), h)
+    assert make_defense("soteria").operator() is None

@@ -10,8 +10,10 @@ import importlib
 import inspect
 import json
 import math
+import re
 from dataclasses import dataclass, field
 from functools import cache
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -131,14 +133,14 @@ def made(case, kind, seed=0):
     return defense, defense.extend(plain_bottom(kind, seed), SHAPES[kind]), preparation
 
 
-def at_work(case, kind, seed=0):
-    """The same, prepared for the first step; as when a run begins."""
+def at_work(case, kind, seed=0, resumes=False):
+    """The same, prepared for the first step; as when a run begins, or before a checkpoint is loaded."""
     defense, network, preparation = made(case, kind, seed)
     features = torch.from_numpy(preparation.transform(records(kind)))
     bottom = Bottom(network, features, defense, settings=OptimizerSettings(), device=torch.device("cpu"))
     if defense.needs_secrets:
         defense.confide([Secret("sex", np.arange(len(features)) % 2, 2)])
-    defense.prepare(bottom.network, bottom.features)
+    (defense.resume if resumes else defense.prepare)(bottom.network, bottom.features)
     return bottom
 
 
@@ -191,10 +193,25 @@ def test_a_resumed_run_repeats_the_undisturbed_one(case, kind, tmp_path):
     train(undisturbed, 0, STEPS)
     write_tensors(tmp_path / "state.safetensors", undisturbed.state_dict(), {})
     train(undisturbed, STEPS, 2 * STEPS)
-    resumed = at_work(case, kind)
+    resumed = at_work(case, kind, resumes=True)
     resumed.load_state_dict(read_tensors(tmp_path / "state.safetensors")[0])
     train(resumed, STEPS, 2 * STEPS)
     assert differing(undisturbed.state_dict(), resumed.state_dict()) == []
+    assert resumed.defense.meters() == undisturbed.defense.meters(), "what was measured before the crash counts too"
+
+
+@pytest.mark.parametrize("name", ["disco", "inf2guard", "causshield"])
+def test_a_state_of_an_older_version_without_meters_is_loaded(name):
+    """Runs that were begun with it could not be resumed, and models that it saved not be read."""
+    case = next(case for case in DEFENSES_UNDER_TEST if case.name == name)
+    trained = at_work(case, "vectors")
+    train(trained, 0, STEPS)
+    state = trained.defense.state_dict()
+    kept = {key: value for key, value in state.items() if key.split("/")[-1] not in ("meter", "meters", "metered")}
+    assert len(kept) < len(state)
+    resumed = at_work(case, "vectors", resumes=True)
+    resumed.defense.load_state_dict(kept)
+    assert resumed.defense.meters() == {}
 
 
 @every_defense
@@ -285,6 +302,24 @@ def test_a_table_can_vary_its_knob(case):
         assert (
             make_defense(case.name, **{**case.arguments, defense.knob: strength}).describe()[defense.knob] == strength
         )
+
+
+def timed_ratios():
+    """Return what a step under each defense took, as a ratio to an undefended one, in the published timing."""
+    rows = json.loads((Path(__file__).parents[2] / "docs/results/causshield-fig14.json").read_text())["rows"]
+    found = {}
+    for row in rows:
+        found.setdefault(row["defense"], []).append(row["step_ratio"])
+    return found
+
+
+@pytest.mark.parametrize(("name", "ratios"), timed_ratios().items())
+def test_the_stated_cost_is_the_measured_one(name, ratios):
+    """Who chose a defense for costing next to nothing would wait three times as long."""
+    stated = [float(number) for number in re.findall(r"([\d.]+) x", DEFENSES[name].cost)]
+    assert set(stated) <= {round(ratio, 1) for ratio in ratios}
+    if DEFENSES[name].cost.startswith("nil"):
+        assert max(ratios) < 1.1
 
 
 @every_defense

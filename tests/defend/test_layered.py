@@ -179,7 +179,7 @@ def test_the_public_operator_is_all_operators_one_after_the_other():
     h = vectors(8, 10)
     operator = Layered([{"name": "prune", "rate": 0.5}, "hashvfl"]).operator()
     assert torch.equal(operator(h), signs(pruned(h)))
-    assert Layered(["prune", "gaussian"]).operator() is None, "nothing is public about one of them"
+    assert Layered(["prune", "disco"]).operator() is None, "nothing is public about one of them"
 
 
 def test_the_public_operator_does_not_add_the_same_noise_twice():

@@ -2,10 +2,11 @@
 
 import pytest
 import torch
+from torch import nn
 
 import colonnade as co
 from colonnade.errors import ConfigError
-from colonnade.nets.device import gains_from_half, precision, require_device
+from colonnade.nets.device import gains_from_half, half_precision, precision, require_device
 
 
 @pytest.fixture
@@ -68,3 +69,44 @@ def test_a_torch_that_can_not_tell_stays_at_full_precision(monkeypatch):
     monkeypatch.delattr(torch.cpu, "get_capabilities", raising=False)
     assert not gains_from_half("cpu") and gains_from_half("cuda")
     gains_from_half.cache_clear()
+
+
+PROCESSOR = torch.device("cpu")
+
+
+def numbers_left_in_memory():
+    """Free memory of many sizes that holds no numbers; whoever reads what nobody wrote finds them."""
+    for size in (64, 256, 1000, 4000, 16_000, 64_000, 256_000):
+        torch.full((size,), torch.nan)
+
+
+@pytest.mark.parametrize("size", [(5, 1), (3, 1), (1, 1), (4, 2), (3, 2), (16, 8)])
+@pytest.mark.parametrize("layer", [nn.Conv2d, nn.ConvTranspose2d])
+def test_strides_in_half_precision_give_what_they_give_in_full(layer, size):
+    """On processors with AMX weights of attackers on narrow maps were no numbers after a step, now and then."""
+    torch.manual_seed(0)
+    network, maps = layer(32, 64, 3, stride=2, padding=1), torch.randn(8, 32, *size)
+    expected = network(maps)
+    expected.square().sum().backward()
+    whole = network.weight.grad.clone()
+    for _ in range(5):
+        numbers_left_in_memory()
+        network.zero_grad()
+        with half_precision(PROCESSOR):
+            found = network(maps).float()
+        found.square().sum().backward()
+        torch.testing.assert_close(found, expected, atol=0.05, rtol=0.05)
+        torch.testing.assert_close(network.weight.grad, whole, atol=0.02 * float(whole.abs().max()), rtol=0.05)
+
+
+def test_strides_are_computed_in_full_where_half_precision_is_on():
+    """Uploads must be as short as those of a party with a GPU, which rounds what strides give."""
+    maps, strided = torch.randn(2, 3, 8, 8), nn.Conv2d(3, 4, 3, stride=(1, 2))
+    whole = strided(maps)
+    with half_precision(PROCESSOR):
+        found = strided(maps)
+        assert torch.equal(found, whole.bfloat16())
+        assert torch.equal(nn.functional.conv2d(maps, strided.weight, strided.bias, stride=(1, 2)), found)
+        with torch.autocast("cpu", enabled=False):
+            assert torch.equal(strided(maps), whole)
+            assert strided.double()(maps.double()).dtype == torch.float64

@@ -135,13 +135,16 @@ class Adversary(Learner):
         return skill
 
     def state_dict(self) -> dict[str, Tensor]:
-        """Return weights, moments and the ceiling."""
-        return {**super().state_dict(), "ceiling": self.ceiling}
+        """Return weights, moments, the ceiling and what the meter has added up."""
+        meter = torch.stack([self._sum, torch.full_like(self._sum, self._count)])
+        return {**super().state_dict(), "ceiling": self.ceiling, "meter": meter}
 
     def load_state_dict(self, state: Mapping[str, Tensor]) -> None:
         """Restore what `state_dict` returned."""
         super().load_state_dict(state)
         self.ceiling = state["ceiling"].to(self.ceiling)
+        if "meter" in state:  # an older version kept none
+            self._sum, self._count = state["meter"][0].to(self._sum), int(state["meter"][1])
 
 
 class LearnedDefense(Defense):

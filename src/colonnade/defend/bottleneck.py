@@ -56,7 +56,7 @@ class Bottleneck(LearnedDefense):
     knob: ClassVar[str | None] = "sigma"
     published_strengths: ClassVar[tuple[float, ...]] = (1.0, 2.0, 3.0)  # by nobody but us
     cost: ClassVar[str] = (
-        "0.9 bottom steps: a step of a decoder and a pass through it; with causal, one more pass of the bottom"
+        "2.5 x an undefended step: a step of a decoder and a pass through it; with causal, one more pass of the bottom"
     )
 
     def __init__(

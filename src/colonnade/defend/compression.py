@@ -33,7 +33,9 @@ class Compression(Defense, ABC):
     many would be needed.
     """
 
-    cost: ClassVar[str] = "nil; with feedback, memory for one representation of every training record"
+    cost: ClassVar[str] = (
+        "1.1 x an undefended step; with feedback, memory for one representation of every training record"
+    )
 
     def __init__(self, feedback: bool) -> None:
         super().__init__()

@@ -37,7 +37,7 @@ class D3SFL(LearnedDefense):
     name: ClassVar[str] = "d3sfl"
     knob: ClassVar[str | None] = "weight"
     published_strengths: ClassVar[tuple[float, ...]] = ()
-    cost: ClassVar[str] = "1 bottom step: a step of a decoder, a pass through it, a step of a small gate"
+    cost: ClassVar[str] = "2.8 x an undefended step: a step of a decoder, a pass through it, a step of a small gate"
 
     def __init__(self, weight: float = 1.0, sparsity: float = 0.4) -> None:
         super().__init__()

@@ -35,7 +35,7 @@ class Disco(LearnedDefense):
     name: ClassVar[str] = "disco"
     knob: ClassVar[str | None] = "weight"
     published_strengths: ClassVar[tuple[float, ...]] = (0.3, 0.6)
-    cost: ClassVar[str] = "1.4 bottom steps: a step of a decoder and of a pruner"
+    cost: ClassVar[str] = "3.1 x an undefended step: a step of a decoder and of a pruner"
 
     def __init__(self, weight: float = 0.5, ratio: float = 0.6) -> None:
         super().__init__()

@@ -35,6 +35,7 @@ class GaussianPrivacy(PrivateRelease):
     name: ClassVar[str] = "dp_gaussian"
     kind: ClassVar[NoiseKind] = "gaussian"
     order: ClassVar[int] = 2
+    cost: ClassVar[str] = "1.7 x an undefended step calibrated, which clips first; 1.1 x as paper"
 
     def __init__(
         self, epsilon: float = 1.0, delta: float = 1e-5, mode: str = "calibrated", memoise: bool = False

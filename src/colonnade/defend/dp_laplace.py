@@ -29,6 +29,7 @@ class LaplacePrivacy(PrivateRelease):
     name: ClassVar[str] = "dp_laplace"
     kind: ClassVar[NoiseKind] = "laplace"
     order: ClassVar[int] = 1
+    cost: ClassVar[str] = "1.8 x an undefended step calibrated, which clips first; 1.1 x as paper"
 
     def __init__(self, epsilon: float = 1.0, mode: str = "calibrated", memoise: bool = False) -> None:
         super().__init__(epsilon, mode, memoise)

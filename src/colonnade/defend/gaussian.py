@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, ClassVar
 
 import torch
@@ -32,10 +33,17 @@ class Gaussian(Defense):
 
     def protect(self, x: Tensor, h: Tensor, train: bool) -> Tensor:
         """Return the representation plus noise."""
-        # Drawn where the stream lives: the same seed gives the same noise wherever the representation is.
-        noise = torch.randn(h.shape, generator=self.generator, device=self.generator.device)
-        return h + self.sigma * noise.to(h)
+        return self._noisy(h, self.generator)
+
+    def operator(self) -> Callable[[Tensor], Tensor]:
+        """Return fresh noise of the same scale."""
+        generator = torch.Generator().manual_seed(0)
+        return lambda h: self._noisy(h, generator)
 
     def describe(self) -> dict[str, Any]:
         """Return the name and the noise scale."""
         return {"name": self.name, "sigma": self.sigma}
+
+    def _noisy(self, h: Tensor, generator: torch.Generator) -> Tensor:
+        # Drawn where the stream lives: the same seed gives the same noise wherever the representation is.
+        return h + self.sigma * torch.randn(h.shape, generator=generator, device=generator.device).to(h)

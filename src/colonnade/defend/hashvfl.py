@@ -21,8 +21,9 @@ class HashVFL(Defense):
 
     Gradients pass the sign as if it were not there. A feature map keeps its places, so that the top model still finds
     a map, and every place is hashed to `bits` bits; cut after the average pooling, this is the published form with one
-    code a record. The published loss also draws the codes of each class towards a random target: that needs labels,
-    which a passive party does not have, and is left out.
+    code a record. The published loss also draws the codes of each class towards a random target. A passive party has
+    no labels for that; the active party could evaluate the term on the codes that it receives and return its gradient
+    with the task's, but that is not built.
 
     Args:
         bits: length of the code; published with 4, and 2 to the power of it should not be below the number of classes.

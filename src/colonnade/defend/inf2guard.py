@@ -42,7 +42,7 @@ class Inf2Guard(LearnedDefense):
     name: ClassVar[str] = "inf2guard"
     knob: ClassVar[str | None] = "task"
     published_strengths: ClassVar[tuple[float, ...]] = (0.4, 0.6, 0.75)
-    cost: ClassVar[str] = "0.3 bottom steps: three steps of a small critic"
+    cost: ClassVar[str] = "3.1 x an undefended step: three steps of a small critic"
 
     def __init__(self, task: float = 0.6, sigma: float = 0.5) -> None:
         super().__init__()
@@ -94,13 +94,16 @@ class Inf2Guard(LearnedDefense):
         return {"information": mean}
 
     def state_dict(self) -> dict[str, Tensor]:
-        """Return the stream, the critic and the scale of the representation."""
-        return {**super().state_dict(), "scale": self._scale}
+        """Return the stream, the critic, the scale of the representation and what the meter has added up."""
+        meter = torch.stack([self._sum, torch.full_like(self._sum, self._count)])
+        return {**super().state_dict(), "scale": self._scale, "meter": meter}
 
     def load_state_dict(self, state: Mapping[str, Tensor]) -> None:
         """Restore what `state_dict` returned."""
         super().load_state_dict(state)
         self._scale = state["scale"].to(self._scale)
+        if "meter" in state:  # an older version kept none
+            self._sum, self._count = state["meter"][0].to(self._sum), int(state["meter"][1])
 
     def describe(self) -> dict[str, Any]:
         """Return the name, the task's share and the noise."""

@@ -31,6 +31,10 @@ class InvLDNP(Defense):
     the original could be obtained: this is a reconstruction from two quoted formulas. One unit of `noise` is the range
     of a pixel; of a column, four standard deviations. The noise is fresh for every upload.
 
+    In training a batch goes through the bottom twice, as it is and disturbed, and each pass moves the running
+    statistics of batch normalisations. Predictions are made of disturbed records alone: about half of what they are
+    normalised by comes from undisturbed ones.
+
     With `refresh` 1 each record has directions of its own, found anew for each upload: as defined, and dear.
     With more, all records share directions that are found on every so manyth batch; an attacker who knows pairs can
     learn to leave a shared subspace out, so this is the weaker defense.
@@ -45,7 +49,8 @@ class InvLDNP(Defense):
     knob: ClassVar[str | None] = "noise"
     published_strengths: ClassVar[tuple[float, ...]] = (0.08, 0.12, 0.15)
     cost: ClassVar[str] = (
-        "0.4 bottom steps: a pass; now and then 25 to find directions; 100 at each upload with refresh 1"
+        "1.4 x an undefended step: a pass; now and then 25 bottom steps to find directions; 100 at each upload with "
+        "refresh 1"
     )
 
     def __init__(self, noise: float = 0.12, rank: int = 32, refresh: int = 50) -> None:

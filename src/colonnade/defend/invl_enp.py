@@ -29,7 +29,8 @@ class InvLENP(InvLDNP):
 
     name: ClassVar[str] = "invl_enp"
     cost: ClassVar[str] = (
-        "1 bottom step: a forward-mode pass; now and then 25 to find directions; 100 at each upload with refresh 1"
+        "4.6 x an undefended step: a forward-mode pass; now and then 25 bottom steps to find directions; 100 at each "
+        "upload with refresh 1"
     )
 
     def protect(self, x: Tensor, h: Tensor, train: bool) -> Tensor:

@@ -20,8 +20,7 @@ from colonnade.nets.veil import Veil, keystone
 from colonnade.nets.weights import initialised
 from colonnade.strength import number, yes_or_no
 
-REACH = 2.0
-"""Numbers of a table that are not rounded are cut off at so many deviations: no norm over a batch bounds them."""
+MOST_CHANNELS, MOST_GRID, MOST_LEVELS = 4096, 1024, 65_536
 
 
 @dataclass(frozen=True)
@@ -32,7 +31,7 @@ class Channel:
         channels: numbers for each place.
         sigma: deviation of their noise.
         levels: how many values they can have, 0 for any.
-        swing: the root of the most power that they can have before noise, if they are not rounded.
+        swing: deviations at which they are cut off, if they are not rounded: no norm over other records bounds one.
     """
 
     channels: int
@@ -53,11 +52,11 @@ class Channel:
     def bits(self) -> float:
         """The most bits that one number can carry, whatever it stands for."""
         swing = float(values_of(self.levels)[-1]) if self.levels else self.swing
-        noisy = math.log2(1 + (swing / self.sigma) ** 2) / 2 if self.sigma else math.inf
+        noisy = math.log2(math.hypot(1, swing / self.sigma)) if self.sigma else math.inf
         return min(noisy, math.log2(self.levels) if self.levels else math.inf)
 
 
-PICTURES, TABLES = Channel(32, 0.1, 0, 1.0), Channel(1, 0.0, 8, REACH)
+PICTURES, TABLES = Channel(32, 0.1, 0, 4.0), Channel(1, 0.0, 8, 2.0)
 
 
 @DEFENSES.register("keystone")
@@ -68,15 +67,15 @@ class Keystone(Defense):
     2. A coin, thrown anew for each upload, decides whether the network sees a picture or its negative. Objects are the
        same in both; no number of uploads tells which one was the record.
     3. A few residual blocks, then averages over `grid` places: there is little room for what lies where.
-    4. `channels` numbers for each place, normalised over records, under Gaussian noise. They are a channel of known
-       capacity, see `capacity_bits`.
+    4. `channels` numbers for each place, normalised over records, cut off at four deviations, under Gaussian noise.
+       They are a channel of known capacity, see `capacity_bits`.
 
     No labels are needed: the gradients that come back train all layers. A table's records have no brightness and no
     negative, so columns pass the fourth step alone: one number a record, rounded to `levels`, instead of 32. What a
     label needs of a party is often one sum, and noise on it averages out; rounding does not.
 
-    A norm over records is no bound on one record, so no differential privacy is claimed. What is left is for an audit
-    to say.
+    A record moves the norm of its batch, and so the other records' uploads, a little: no differential privacy is
+    claimed, and what those tell is not counted. What is left is for an audit to say.
 
     Args:
         veil: how many principal components are taken away from pictures.
@@ -104,10 +103,10 @@ class Keystone(Defense):
     ) -> None:
         super().__init__()
         self.veil = int(number("keystone.veil", veil, at_least=0, whole=True))
-        self.channels = None if channels is None else int(number("keystone.channels", channels, at_least=1, whole=True))
-        self.grid = int(number("keystone.grid", grid, at_least=1, whole=True))
+        self.channels = None if channels is None else _whole("channels", channels, 1, MOST_CHANNELS)
+        self.grid = _whole("grid", grid, 1, MOST_GRID)
         self.sigma = None if sigma is None else number("keystone.sigma", sigma, at_least=0)
-        self.levels = None if levels is None else int(number("keystone.levels", levels, at_least=0, whole=True))
+        self.levels = None if levels is None else _whole("levels", levels, 0, MOST_LEVELS)
         if self.levels == 1:
             raise ConfigError("one level tells nothing", where="keystone.levels", remedy="give 0, or 2 and more")
         self.negatives = yes_or_no("keystone.negatives", negatives)
@@ -122,6 +121,9 @@ class Keystone(Defense):
         # A knob that moves nothing is none: tables have no veil.
         self.knob = Keystone.knob if pictures else "levels"  # type: ignore[misc]
         self._channel = (PICTURES if pictures else TABLES).but(self.channels, self.sigma, self.levels)
+        if pictures and self.veil >= math.prod(input_shape):
+            what = f"pictures of {math.prod(input_shape)} numbers have no {self.veil} components to take away"
+            raise ConfigError(what, where="keystone.veil", remedy=f"give less than {math.prod(input_shape)}")
         wide = upload_shape(bottom, input_shape)
         seed = int(torch.randint(2**31, (1,), generator=self.generator, device=self.generator.device))
         narrow = initialised(lambda: keystone(wide, self._channel.channels, self.grid), seed)
@@ -145,9 +147,26 @@ class Keystone(Defense):
             return x
         rest = self._veil.rest(x)
         if self.negatives:
-            coins = torch.randint(2, (len(x), 1), generator=self.generator, device=self.generator.device)
-            rest = rest * (2 * coins - 1).to(rest)
+            place = self.generator.device
+            coins = torch.randint(2, (len(x), 1), generator=self.generator, device=place, dtype=rest.dtype)
+            # Heads 1, tails -1; a small step waits for each call, so that there are few.
+            return torch.addcmul(self._veil.mean, rest, torch.rsub(coins, -1, alpha=-2).to(rest)).view_as(x)
         return (self._veil.mean + rest).view_as(x)
+
+    def imitated_disguise(self, known: Tensor) -> Callable[[Tensor], Tensor] | None:
+        """Return the same with a veil that is fitted on `known`, where these are enough, and coins of its own."""
+        if self._veil is None:
+            return None
+        twin = Keystone(self.veil, negatives=self.negatives)
+        twin._veil = veil = Veil(tuple(known.shape[1:]), self.veil)
+        if len(known) > self.veil:
+            veil.fit(known)
+
+        def disguise(x: Tensor) -> Tensor:
+            veil.to(x.device)
+            return twin.disguise(x)
+
+        return disguise
 
     def protect(self, x: Tensor, h: Tensor, train: bool) -> Tensor:
         """Return the narrow representation, rounded, under noise."""
@@ -161,10 +180,10 @@ class Keystone(Defense):
     def capacity_bits(self, uploads: int = 1) -> float:
         """Return the most bits that so many uploads of a record can tell about it, whatever the network learns.
 
-        A Gaussian channel whose signal has power P carries log2(1 + P / sigma^2) / 2 bits. P is 1 on pictures, over the
-        records of a batch and not of each record, and at most 4 on tables. Rounded numbers carry log2(levels), and no
-        more than their largest value through the same noise. Every upload may carry as many again: the network may have
-        learned to tell something else meanwhile.
+        A Gaussian channel whose signal has power P carries log2(1 + P / sigma^2) / 2 bits. Numbers are cut off, so P is
+        at most 16 on pictures and 4 on tables, whoever trains the network and whatever the record; over a batch of
+        training pictures it is 1. Rounded numbers carry log2(levels), and no more than their largest value through the
+        same noise. Every upload may carry as many again: the network may have learned to tell something else meanwhile.
         """
         return uploads * self._upload_size * self._channel.bits
 
@@ -188,9 +207,16 @@ class Keystone(Defense):
     def _sent(self, h: Tensor, generator: torch.Generator) -> Tensor:
         if self._channel.levels:
             h = rounded(h, self._channel.levels)
-        elif self._veil is None:
-            h = h.clamp(-REACH, REACH)
+        else:
+            h = h.clamp(-self._channel.swing, self._channel.swing)
         return h + self._channel.sigma * self._noise.draw(h, h, generator) if self._channel.sigma else h
+
+
+def _whole(name: str, value: Any, least: int, most: int) -> int:
+    checked = int(number(f"keystone.{name}", value, at_least=least, whole=True))
+    if checked > most:
+        raise ConfigError(f"{value!r} is not allowed", where=f"keystone.{name}", remedy=f"give at most {most}")
+    return checked
 
 
 def values_of(levels: int) -> Tensor:

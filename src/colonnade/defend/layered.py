@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
+from functools import reduce
 from typing import Any, ClassVar, NamedTuple
 
 import torch
@@ -128,10 +129,22 @@ class Layered(Defense):
             layer.prepare(bottom, data)
         self._check_disguise(data[:1])
 
+    def resume(self, bottom: nn.Module, data: Tensor) -> None:
+        """Get ready to be loaded, layer by layer."""
+        self._halt = None
+        for layer in self.layers:
+            layer.resume(bottom, data)
+        self._check_disguise(data[:1])
+
     def turn_to(self, rows: Tensor) -> None:
         """Tell every layer which records come next."""
         for layer in self.layers:
             layer.turn_to(rows)
+
+    def announce(self, x: Tensor) -> None:
+        """Show every layer the records that come next."""
+        for layer in self.layers:
+            layer.announce(x)
 
     def disguise(self, x: Tensor) -> Tensor:
         """Return the records in every layer's disguise, one over the other."""
@@ -170,6 +183,12 @@ class Layered(Defense):
         operators = [layer.operator() for layer in self.layers]
         known = [operator for operator in operators if operator is not None]
         return _one_after_the_other(known) if len(known) == len(operators) else None
+
+    def imitated_disguise(self, known: Tensor) -> Callable[[Tensor], Tensor] | None:
+        """Return all layers' disguises, one over the other."""
+        found = [layer.imitated_disguise(known) for layer in self.layers]
+        worn = [disguise for disguise in found if disguise is not None]
+        return (lambda x: reduce(lambda seen, disguise: disguise(seen), worn, x)) if worn else None
 
     def fitted(self) -> dict[str, float]:
         """Return every layer's numbers under its place."""

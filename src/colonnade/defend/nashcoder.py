@@ -16,11 +16,10 @@ from colonnade.defend.adversary import Learner
 from colonnade.defend.base import Defense
 from colonnade.defend.noise import NoiseSource
 from colonnade.defend.registry import DEFENSES
-from colonnade.errors import ConfigError, nearest
 from colonnade.nets.blocks import unit_norm
 from colonnade.nets.shapes import upload_shape
 from colonnade.nets.weights import initialised
-from colonnade.strength import number, yes_or_no
+from colonnade.strength import number, one_of, yes_or_no
 
 HIDDEN = 64
 """Width of a surrogate head; the paper calls it a shallow model."""
@@ -105,9 +104,8 @@ class NashCoder(Defense):
     ) -> None:
         super().__init__()
         self.alpha = number("nashcoder.alpha", alpha, at_least=0)
-        if not isinstance(cost, str) or cost not in COSTS:
-            raise ConfigError(f"unknown cost '{cost}'", where="nashcoder.cost", remedy=nearest(str(cost), COSTS))
-        self.cost_name, self._cost = cost, COSTS[cost]
+        self.cost_name = one_of("nashcoder.cost", cost, COSTS)
+        self._cost = COSTS[self.cost_name]
         self.sigma = number("nashcoder.sigma", sigma, at_least=0)
         self._noise = NoiseSource("gaussian", memoise=False)
         self.head_steps = int(number("nashcoder.head_steps", head_steps, at_least=1, whole=True))

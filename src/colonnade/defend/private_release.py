@@ -56,6 +56,7 @@ class PrivateRelease(Defense, ABC):
         self.bound: float | None = None
         self._noise = NoiseSource(self.kind, self.memoise)
         self._releases = Releases()
+        self._announced: Tensor | None = None
 
     @abstractmethod
     def multiplier(self) -> float:
@@ -68,11 +69,16 @@ class PrivateRelease(Defense, ABC):
         if self.mode == "calibrated":
             self.bound = self._median_norm(bottom, data)
 
+    def announce(self, x: Tensor) -> None:
+        """Remember whom the next upload is about: a moved picture is the same person's."""
+        self._announced = x
+
     def protect(self, x: Tensor, h: Tensor, train: bool) -> Tensor:
         """Return the clipped representation plus noise, in training and in prediction."""
         upload = self._release(x, h, self._noise, self.generator)
+        who, self._announced = x if self._announced is None else self._announced, None
         if self._accounts:
-            self._releases.count(x)
+            self._releases.count(who)
         return upload
 
     def rehearse(self, x: Tensor, h: Tensor) -> Tensor:

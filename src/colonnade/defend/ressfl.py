@@ -45,7 +45,9 @@ class ResSFL(LearnedDefense):
     name: ClassVar[str] = "ressfl"
     knob: ClassVar[str | None] = "weight"
     published_strengths: ClassVar[tuple[float, ...]] = (0.3,)
-    cost: ClassVar[str] = "1 bottom step: a step of a decoder and a pass through it; before training, its warm-up"
+    cost: ClassVar[str] = (
+        "3.2 x an undefended step: a step of a decoder and a pass through it; before training, its warm-up"
+    )
 
     def __init__(self, weight: float = 0.3, channels: int = 8, warm_up: int = 30) -> None:
         super().__init__()
@@ -69,7 +71,7 @@ class ResSFL(LearnedDefense):
 
     def prepare(self, bottom: nn.Module, data: Tensor) -> None:
         """Warm the inversion model up on the untrained bottom's uploads."""
-        super().prepare(bottom, data)
+        self.resume(bottom, data)
         bottom.eval()
         for _ in range(self.warm_up):
             order = torch.randperm(len(data), generator=self.generator, device=self.generator.device)
@@ -77,6 +79,10 @@ class ResSFL(LearnedDefense):
                 with torch.no_grad():
                     upload = bottom(data[rows])
                 self._teach(upload, data[rows])
+
+    def resume(self, bottom: nn.Module, data: Tensor) -> None:
+        """Measure the error of the mean guess; a warm inversion model is loaded."""
+        super().prepare(bottom, data)
 
     def backward(self, x: Tensor, h: Tensor, upload: Tensor, grad: Tensor) -> None:
         """Teach the inversion model, then add what it could see to the bottom's loss."""

@@ -62,16 +62,21 @@ class RunningNorm(UnitNorm):
         momentum: how much of what earlier batches were like a new one replaces.
     """
 
-    running_mean: Tensor
-    running_var: Tensor
-    num_batches_tracked: Tensor
+    running_mean: Tensor | None
+    running_var: Tensor | None
+    num_batches_tracked: Tensor | None
 
     def __init__(self, features: int, momentum: float) -> None:
         super().__init__(features, affine=False)
         self._momentum = momentum
 
     def forward(self, x: Tensor) -> Tensor:
-        """Return entries of mean 0 and deviation 1, as far as this batch is like those before it."""
+        """Return entries of mean 0 and deviation 1, as far as this batch is like those before it.
+
+        Who took its memory away, as an attacker does with a clone, has a norm by the batch alone.
+        """
+        if self.running_mean is None or self.running_var is None or self.num_batches_tracked is None:
+            return functional.batch_norm(x, None, None, training=True, eps=self.eps)
         if self.training and len(x) > 1:
             with torch.no_grad():
                 # The function, not the module: every step of a small network waits for what a module does around it.

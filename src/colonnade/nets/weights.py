@@ -13,6 +13,7 @@ from torch.nn.modules.batchnorm import _BatchNorm
 from torch.nn.modules.conv import _ConvNd
 
 from colonnade.errors import ConfigError
+from colonnade.stream import SHORT, stream
 
 M = TypeVar("M", bound=nn.Module)
 
@@ -32,19 +33,20 @@ def initialised(build: Callable[[], M], seed: int, *path: int) -> M:
     with torch.device("meta"):
         module = build()
     module = module.to_empty(device="cpu")
-    generator = torch.Generator().manual_seed(mixed_seed(seed, *path))
+    generator = stream(mixed_seed(seed, *path))
     for part in module.modules():
         _fill(part, generator)
     return module
 
 
 def mixed_seed(seed: int, *path: int) -> int:
-    """Return a seed for one part of a whole that was given `seed`.
+    """Return a seed for one part of a whole that was given `seed`: a long one, if that is long.
 
     >>> mixed_seed(0, 1) == mixed_seed(0, 1), mixed_seed(0, 1) == mixed_seed(0, 2)
     (True, False)
     """
-    return int(np.random.SeedSequence([seed, *path]).generate_state(1, np.uint64)[0])
+    words = 1 if seed.bit_length() <= SHORT else 4
+    return int.from_bytes(np.random.SeedSequence([seed, *path]).generate_state(words, np.uint64).tobytes(), "little")
 
 
 def _fill(part: nn.Module, generator: torch.Generator) -> None:

@@ -87,6 +87,11 @@ class ColourSurrogates:
         recoloured = annealed_mean(logits + DIVERSITY * noise) * AB_SCALE
         return join_lab(self._lightness(lightness, ab), recoloured)
 
+    def to(self, device: torch.device) -> None:
+        """Move both networks."""
+        self.colours.to(device)
+        self.lightness.to(device)
+
     def state_dict(self) -> dict[str, Tensor]:
         """Return both networks' weights."""
         return {**named("colours", self.colours.state_dict()), **named("lightness", self.lightness.state_dict())}

@@ -20,17 +20,19 @@ from colonnade.defend.causshield.decomposition import DECOMPOSITION_MODES, DIMEN
 from colonnade.defend.causshield.generator import Generator
 from colonnade.defend.causshield.masker import MASK_SOURCES, MaskSource
 from colonnade.defend.causshield.surrogates import SURROGATES, ImageSurrogates, SurrogateKind, Surrogates
-from colonnade.defend.causshield.tabular import Graph, table_surrogates
+from colonnade.defend.causshield.tabular import Graph, graph_from, table_surrogates
 from colonnade.defend.registry import DEFENSES
 from colonnade.defend.share import share as _share
-from colonnade.errors import ConfigError, nearest
+from colonnade.errors import ConfigError
 from colonnade.nets.shapes import Shape, upload_shape
-from colonnade.strength import number, yes_or_no
+from colonnade.strength import number, one_of, yes_or_no
 
-Route = Literal["straight", "first_order", "persistent"]
+Route = Literal["straight", "first_order", "persistent", "separate"]
 Deploy = Literal["generator", "bottom"]
 ROUTES: tuple[str, ...] = get_args(Route)
 DEPLOYS: tuple[str, ...] = get_args(Deploy)
+LASTING = ("persistent", "separate")
+"""Routes whose generator lives on from batch to batch."""
 
 DEPLOY_BATCH = 128
 CALIBRATION_BATCHES = 50
@@ -63,14 +65,17 @@ class CausShield(Defense):
         decay_steps: training steps over which M falls.
         route: how the task's gradient reaches the bottom. `straight`: as if the bottom itself had computed the upload.
             `first_order`: through the generator, whose change is taken for a constant. `persistent`: likewise, and
-            the change and its optimiser live on from batch to batch.
+            the change and its optimiser live on from batch to batch. `separate`: not at all. The generator is copied
+            once, as Algorithm 1 can be read, and goes on learning from its own loss alone; whoever sends gradients
+            can't steer it, and the bottom rests.
         share: part of each batch that the generator adapts to; less is quicker.
         learning_rate: of the generator's Adam.
         surrogate: which surrogates of images, see `ImageSurrogates`; tables have their own.
         l_mode: what Lab surrogates do with lightness: `a2` (as published), `copy`, `mix`.
         surrogate_epochs: passes over the records when the networks of Lab surrogates are trained.
         graph: for tables, which columns cause the label: a file of a causal graph, a mapping of effects to their
-            causes, or a list of the label's causes. None knows nothing, see `TableSurrogates`.
+            causes, or a list of the label's causes; it may name columns of other parties, but must name some of this
+            party's and not all. None knows nothing, see `TableSurrogates`.
         label: the label's name in `graph`.
         dec_mode: the form of the decomposition loss, see `decomposition_loss`.
         dec_weight: lambda of Eq. 19.
@@ -92,7 +97,8 @@ class CausShield(Defense):
     knob: ClassVar[str | None] = "rounds"
     published_strengths: ClassVar[tuple[float, ...]] = (20, 30)
     cost: ClassVar[str] = (
-        "2 M bottom steps: at M = 5, ResNet-18 cut at 6, 6 x a whole undefended step (5.3 x on an H200)"
+        "2 M bottom steps, recorded on a GPU: 4.8 x and 5.7 x an undefended step at M = 5 (5.3 for a step of the whole "
+        "run), 13.2 x at M = 30"
     )
 
     def __init__(
@@ -127,23 +133,32 @@ class CausShield(Defense):
         if (self.rounds_end is None) != (self.decay_steps is None):
             remedy = "give both or neither"
             raise ConfigError("rounds_end and decay_steps need each other", where="causshield", remedy=remedy)
-        self.route = _one_of("route", route, ROUTES)
+        self.route = one_of("causshield.route", route, ROUTES)
         self.share = _share("causshield.share", share)
         self.learning_rate = number("causshield.learning_rate", learning_rate, at_least=0)
-        self.surrogate = _one_of("surrogate", surrogate, SURROGATES)
-        self.l_mode = _one_of("l_mode", l_mode, LIGHTNESS_MODES)
+        self.surrogate = one_of("causshield.surrogate", surrogate, SURROGATES)
+        self.l_mode = one_of("causshield.l_mode", l_mode, LIGHTNESS_MODES)
         self.surrogate_epochs = _whole("surrogate_epochs", surrogate_epochs)
-        self.graph = str(graph) if isinstance(graph, Path) else graph
+        self.graph = graph_from(graph)
+        if label is not None and not isinstance(label, str):
+            raise ConfigError(f"{label!r} is no name", where="causshield.label", remedy="give the label's name")
         self.label = label
-        self.dec_mode = _one_of("dec_mode", dec_mode, DECOMPOSITION_MODES)
+        self.dec_mode = one_of("causshield.dec_mode", dec_mode, DECOMPOSITION_MODES)
         self.dec_weight = number("causshield.dec_weight", dec_weight, at_least=0)
-        self.dimensions = _one_of("dimensions", dimensions, DIMENSIONS)
-        self.mask_source = _one_of("mask_source", mask_source, MASK_SOURCES)
+        self.dimensions = one_of("causshield.dimensions", dimensions, DIMENSIONS)
+        self.mask_source = one_of("causshield.mask_source", mask_source, MASK_SOURCES)
         self.mask_weight = number("causshield.mask_weight", mask_weight, at_least=0)
         self.mask_share = _share("causshield.mask_share", mask_share)
         self.faithful = yes_or_no("causshield.faithful", faithful)
         self.cuda_graph = yes_or_no("causshield.cuda_graph", cuda_graph)
-        self.deploy = _one_of("deploy", deploy, DEPLOYS)
+        self.deploy = one_of("causshield.deploy", deploy, DEPLOYS)
+        if self.route == "separate" and self.deploy == "bottom":
+            remedy = "deploy the generator; where the route is 'separate' it alone has learned"
+            raise ConfigError("a bottom that rests can't be deployed", where="causshield.deploy", remedy=remedy)
+        if self.route == "separate" and self.mask_source == "grad":
+            what = "gradients that choose the mask would steer a generator that nobody is to steer"
+            remedy = "choose another mask_source, or another route"
+            raise ConfigError(what, where="causshield.mask_source", remedy=remedy)
         self.deploy_rounds = None if deploy_rounds is None else _whole("deploy_rounds", deploy_rounds)
         self._preparation: FeaturePreparation | None = None
         self._bottom: nn.Module | None = None
@@ -165,13 +180,13 @@ class CausShield(Defense):
 
     def prepare(self, bottom: nn.Module, data: Tensor) -> None:
         """Build generator and masker, and train the surrogates on the party's own records."""
-        self._step, self._deployed = 0, None
-        self._bottom, self._record_shape = bottom, tuple(data.shape[1:])
-        seed = torch.randint(2**62, (1,), generator=self.generator, device=self.generator.device).item()
-        self._adaptation = self._new_adaptation(int(seed))
-        self._surrogates = self._new_surrogates()
+        surrogates = self._begin(bottom, data)
         with torch.enable_grad():
-            self._surrogates.fit(data, self.generator)
+            surrogates.fit(data, self.generator)
+
+    def resume(self, bottom: nn.Module, data: Tensor) -> None:
+        """Build the same; what networks have learned is loaded."""
+        self._begin(bottom, data).recall(data)
 
     def protect(self, x: Tensor, h: Tensor, train: bool) -> Tensor:
         """Return what the generator makes of `x`; when training, it is adapted first."""
@@ -183,10 +198,19 @@ class CausShield(Defense):
         with torch.autocast(device, enabled=False):
             return self._trained_upload(x, h, half) if train else self._settled_upload(x, half)
 
+    def rehearse(self, x: Tensor, h: Tensor) -> Tensor:
+        """Return an upload that stays at home: M falls by steps of training, and Ψ tells of what was sent."""
+        counted = self._step, self._meters, self._metered
+        upload = self.protect(x, h, train=True)
+        self._step, self._meters, self._metered = counted
+        return upload
+
     def backward(self, x: Tensor, h: Tensor, upload: Tensor, grad: Tensor) -> None:
         """Carry the gradient into the bottom, by the chosen route."""
         if self.mask_source == "grad":
             self._ready().note_gradient(grad)
+        if self.route == "separate":
+            return
         # Straight: the gradient taken at G(x) meets the Jacobian of f at x (Eq. 22, 25).
         source = h if self.route == "straight" else upload
         source.backward(grad.to(source))  # type: ignore[no-untyped-call]
@@ -196,7 +220,7 @@ class CausShield(Defense):
         if self.deploy == "generator":
             adaptation = self._ready()
             adaptation.generator.half = None
-            if self.route == "persistent":
+            if self.route in LASTING:
                 adaptation.start(adaptation.shift)  # it has been adapted all the time
             else:
                 adaptation.start()
@@ -223,12 +247,13 @@ class CausShield(Defense):
         return {"psi": psi, "decomposition": decomposition}
 
     def state_dict(self) -> dict[str, Tensor]:
-        """Return the random stream and all networks of the defense; after `finish`, those that uploads need."""
+        """Return the random stream, all networks and the meters; after `finish`, the networks that uploads need."""
         state = {**super().state_dict(), "step": torch.tensor(self._step)}
         if self._deployed is not None:
             state |= named("deployed", self._deployed.network.state_dict())
         if self._adaptation is not None:
             state |= named("adaptation", self._adaptation.state_dict())
+            state |= {"meters": self._meters, "metered": torch.tensor(self._metered)}
         if self._surrogates is not None:
             state |= named("surrogates", self._surrogates.state_dict())
         return state
@@ -237,6 +262,8 @@ class CausShield(Defense):
         """Restore what `state_dict` returned; build what is not there yet."""
         super().load_state_dict(state)
         self._step = int(state["step"])
+        if "meters" in state:  # an older version kept none
+            self._meters, self._metered = state["meters"].clone(), int(state["metered"])
         if deployed := under("deployed", state):
             self._deployed = Generator(self._known_bottom(), self.learning_rate)
             self._deployed.network.load_state_dict(deployed)
@@ -252,16 +279,23 @@ class CausShield(Defense):
         arguments = {name: getattr(self, name) for name in inspect.signature(type(self)).parameters}
         return {"name": self.name, **arguments}
 
+    def _begin(self, bottom: nn.Module, data: Tensor) -> Surrogates:
+        self._step, self._deployed = 0, None
+        self._bottom, self._record_shape = bottom, tuple(data.shape[1:])
+        seed = torch.randint(2**62, (1,), generator=self.generator, device=self.generator.device).item()
+        self._adaptation = self._new_adaptation(int(seed))
+        self._surrogates = self._new_surrogates()
+        return self._surrogates
+
     def _trained_upload(self, x: Tensor, h: Tensor, half: torch.dtype | None) -> Tensor:
         adaptation = self._ready()
         generator = adaptation.generator
         generator.half = half
-        persistent = self.route == "persistent"
-        adaptation.start(adaptation.shift if persistent else None)
+        adaptation.start(adaptation.shift if self.route in LASTING else None)
         self._adapt_to(x, self.rounds_at(self._step))
         adaptation.keep_shift()
         self._step += 1
-        if self.route == "straight":
+        if self.route in ("straight", "separate"):
             upload = generator.upload(x, train=True)
         else:
             moved = [weight + by for weight, by in zip(adaptation.bottom_weights, adaptation.shift, strict=True)]
@@ -334,9 +368,3 @@ class CausShield(Defense):
 
 def _whole(name: str, value: int) -> int:
     return int(number(f"causshield.{name}", value, at_least=1, whole=True))
-
-
-def _one_of(name: str, value: str, known: tuple[str, ...]) -> str:
-    if value not in known:
-        raise ConfigError(f"unknown choice {value!r}", where=f"causshield.{name}", remedy=nearest(str(value), known))
-    return value

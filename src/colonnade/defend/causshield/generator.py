@@ -12,6 +12,8 @@ from torch import Tensor, nn
 from torch.nn import functional
 from torch.nn.modules.batchnorm import _BatchNorm
 
+from colonnade.nets.device import half_precision
+
 Loss = Callable[[Tensor, Tensor], Tensor]
 """From the representations of records and of their surrogates to what the generator minimises."""
 
@@ -139,7 +141,7 @@ class Generator:
 
     def _precision(self, device: torch.device) -> AbstractContextManager[Any]:
         # The cache of cast weights must be off: it would serve the weights as they were before the first step.
-        return nullcontext() if self.half is None else torch.autocast(device.type, self.half, cache_enabled=False)
+        return nullcontext() if self.half is None else half_precision(device, self.half, cached=False)
 
 
 class _PairedNorm(_BatchNorm):

@@ -25,6 +25,9 @@ class Surrogates(Protocol):
     def fit(self, data: Tensor, generator: torch.Generator) -> None:
         """Learn from the party's training records whatever drawing needs."""
 
+    def recall(self, data: Tensor) -> None:
+        """Take from the records, before `load_state_dict`, what `state_dict` does not hold."""
+
     def draw(self, x: Tensor, generator: torch.Generator) -> Tensor:
         """Return one surrogate for each record of `x`; another one at every call."""
 
@@ -67,6 +70,11 @@ class ImageSurrogates:
         """Train the colour networks, if these surrogates have any."""
         if self.colour:
             self.colour.fit(self._pixels(data), generator)
+
+    def recall(self, data: Tensor) -> None:
+        """Put the colour networks, which are loaded, where the records are."""
+        if self.colour:
+            self.colour.to(data.device)
 
     @torch.no_grad()
     def draw(self, x: Tensor, generator: torch.Generator) -> Tensor:
