@@ -10,9 +10,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from colonnade.errors import RunError
+from colonnade.errors import DeadlineError, FrameError, RunError
 from colonnade.ledger import Ledger
 from colonnade.run import Run
+from colonnade.wire.deadline import Deadline
 from colonnade.wire.local import local_channels
 from colonnade.wire.message import Message
 
@@ -218,3 +219,26 @@ def test_a_ledger_that_cannot_be_written_says_so(tmp_path):
     with pytest.raises(RunError, match="cannot be written"):
         ledger.record("lab", message(9))
     shutil.rmtree(ledger.path)
+
+
+def test_nothing_leaves_before_it_stands_in_the_ledger(tmp_path):
+    """A kill in between, or a full disk, would leave an upload that the party's own record does not show."""
+    clinic, lab = local_channels(["clinic", "lab"], deadline=Deadline(reply=0.05)).values()
+
+    def full_disk(to, message):
+        raise OSError("no space left on device")
+
+    clinic.observe(full_disk)
+    with pytest.raises(OSError, match="no space"):
+        clinic.send("lab", "upload", 0, {"h": np.zeros(3)})
+    with pytest.raises(DeadlineError):
+        lab.recv("clinic", "upload", 0)
+
+
+def test_what_cannot_be_sent_stands_in_no_ledger(tmp_path):
+    clinic, _ = local_channels(["clinic", "lab"]).values()
+    ledger = Ledger(tmp_path / "ledger.jsonl")
+    clinic.observe(ledger.record)
+    with pytest.raises(FrameError):
+        clinic.send("lab", "upload", 0, {"h": np.zeros(3, np.complex128)})
+    assert ledger.messages == 0

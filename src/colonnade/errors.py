@@ -13,17 +13,25 @@ class ColonnadeError(Exception):
         what: what is wrong, in one sentence.
         where: the file, field, column or party concerned.
         remedy: what the reader can do about it.
+        told: whether the other parties may read these words when the error stops a party; None takes the usual of the
+            class. Only words that are made of what all know anyway are told: no value, no column, no folder.
     """
 
     exit_code = 1
+    told = False
 
-    def __init__(self, what: str, *, where: str | None = None, remedy: str | None = None) -> None:
+    def __init__(
+        self, what: str, *, where: str | None = None, remedy: str | None = None, told: bool | None = None
+    ) -> None:
         self.what, self.where, self.remedy = what, where, remedy
+        if told is not None:
+            self.told = told
         super().__init__(what)
 
     def __str__(self) -> str:
         text = f"{self.where}: {self.what}" if self.where else self.what
-        return f"{text} ({self.remedy})" if self.remedy else text
+        # Only a party's own words may be several lines: what is about others may hold what they sent.
+        return printable(f"{text} ({self.remedy})" if self.remedy else text, keep="" if self.told else "\n")
 
 
 class ConfigError(ColonnadeError):
@@ -42,12 +50,14 @@ class AlignmentError(ColonnadeError):
     """The parties' records could not be aligned."""
 
     exit_code = 5
+    told = True
 
 
 class WireError(ColonnadeError):
     """Something went wrong between parties."""
 
     exit_code = 6
+    told = True
 
 
 class FrameError(WireError):
@@ -80,6 +90,12 @@ class RunError(ColonnadeError):
     """A run folder, checkpoint or saved model is missing, damaged or does not fit."""
 
     exit_code = 8
+
+
+def printable(text: str, keep: str = "") -> str:
+    """Spell out what cannot be printed, but for `keep`: a name from a file or a peer must not act on a terminal."""
+    shown = (one if one.isprintable() or one in keep else one.encode("unicode_escape").decode() for one in text)
+    return "".join(shown)
 
 
 def nearest(name: str, known: Iterable[str]) -> str:

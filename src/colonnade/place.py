@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import re
 import secrets
 from collections.abc import Callable, Sequence
@@ -23,6 +24,12 @@ if TYPE_CHECKING:
 
 DISCOVERY = "discovery"
 """What the config of a discovery's run names as its task's kind."""
+
+_LONGEST = 100
+"""Characters that the name of a run may have."""
+_USUAL_LENGTH = 60
+"""Of the name of a run that nobody named; what is done with the run adds its own words."""
+_DIGITS = 12
 
 
 @dataclass(frozen=True)
@@ -49,12 +56,25 @@ class Place:
         if mine.party not in agreed.everybody:
             remedy = nearest(mine.party, agreed.everybody)
             raise ConfigError(f"'{mine.party}' is no party of the federation", where=f"{party}: party", remedy=remedy)
+        if run_name is not None and len(run_name) > _LONGEST:
+            what = f"a run's name of {len(run_name)} characters is too long"
+            raise ConfigError(what, where="--run", remedy=f"use up to {_LONGEST}")
         return cls(agreed, mine, run_name or cls.usual_run_name(agreed), federation, party)
 
     @classmethod
     def usual_run_name(cls, federation: FederationFile) -> str:
-        """Return the name of a run that nobody named."""
-        return re.sub(r"[^A-Za-z0-9._-]+", "-", federation.name)
+        """Return the name of a run that nobody named, the same at every party.
+
+        A digest stands for letters that a run's name can't have, and for what is too long.
+        """
+        name = federation.name
+        plain = re.sub(r"[^A-Za-z0-9._-]+", "-", name).lstrip("._-")
+        lost = any(letter.isalnum() and not letter.isascii() for letter in name)
+        if plain and not lost and len(plain) <= _USUAL_LENGTH:
+            return plain
+        digest = hashlib.sha256(name.encode()).hexdigest()[:_DIGITS]
+        kept = plain[: _USUAL_LENGTH - _DIGITS - 1].rstrip("._-") or "federation"
+        return f"{kept}-{digest}"
 
     @property
     def name(self) -> str:
@@ -78,21 +98,6 @@ class Place:
             raise ConfigError("is missing", where=f"{self.party_path}: data", remedy="write where your records are")
         return self.party.data
 
-    def secret(self) -> bytes:
-        """Return what only this party knows, made on first use and kept beside its runs.
-
-        Noise, first weights and the order of imputed records come from it: nobody else can compute them, and a resumed
-        run repeats them.
-        """
-        path = self.party.runs / "secret"
-        if not path.exists():
-            path.parent.mkdir(parents=True, exist_ok=True)
-            partial = path.with_suffix(".partial")
-            partial.touch(mode=0o600)
-            partial.write_bytes(secrets.token_bytes(32))
-            partial.replace(path)
-        return path.read_bytes()
-
     def ids(self) -> pd.Index:
         """Read the ids of this party's records."""
         data = self.data
@@ -104,8 +109,8 @@ class Place:
     def new_run(self, purpose: str) -> Run:
         """Return a folder for something short, so that whatever leaves this party is in a ledger."""
         config = {"party": self.name, "purpose": purpose, "run": self.run_name}
-        name = f"{self.run_name}-{purpose}-{datetime.now():%Y%m%d-%H%M%S}-{secrets.token_hex(2)}"
-        return Run.create(name, config, self.party.runs)
+        ending = f"-{purpose}-{datetime.now():%Y%m%d-%H%M%S}-{secrets.token_hex(2)}"
+        return Run.create(self.run_name[: _LONGEST - len(ending)] + ending, config, self.party.runs)
 
     def run_folder(self, resume: bool, task: dict[str, Any]) -> Run:
         """Return the folder of the run; when resuming, the one that is there, if it is one of the same task."""

@@ -55,6 +55,12 @@ def test_a_missing_label_names_its_record_and_nobody_else_is_told(study):
     assert error.what == "there is no label for record p7"
 
 
+def test_dates_are_refused_before_a_connection(study):
+    """After the alignment all parties would be there, and in vain."""
+    study.clinic["visit"] = "2024-03-01"
+    assert "column 'visit' holds dates or times" in refused(study, DataError).what
+
+
 def test_a_record_in_no_part_is_named_too(study):
     study.federation["task"] = {"split": {"column": "part"}}
     study.clinic["part"] = ["train", "test", "tset", *["train"] * 37]
@@ -122,8 +128,61 @@ def test_another_strength_at_a_resume_names_file_and_field_before_anything_is_op
     assert list(run.checkpoints.iterdir())
 
 
+@pytest.mark.parametrize(
+    ("federation", "run"),
+    [
+        ("study", "study"),
+        ("Second study, 2026", "Second-study-2026"),
+        ("_study", "study"),
+        ("癌研究", "federation-5525d58f0a22"),
+        ("étude", "tude-"),
+        ("x" * 200, "x" * 47 + "-"),
+        ("!", "federation-"),
+    ],
+)
+def test_every_name_of_a_federation_gives_its_run_a_usable_one(study, federation, run):
+    """A folder must have it, also with the words that a prediction adds."""
+    study.federation["name"] = federation
+    place = study.place()
+    assert place.run_name.startswith(run) and (len(federation) < 20 or len(place.run_name) <= 60)
+    assert place.run_name == study.place().run_name
+    with place.run_folder(False, {}) as trained, place.new_run("predict") as predicted:
+        assert trained.name == place.run_name
+        assert predicted.name.startswith(f"{place.run_name}-predict-")
+
+
+def test_names_that_differ_in_lost_letters_are_names_of_different_runs(study):
+    names = []
+    for study.federation["name"] in ("癌研究", "心研究", "x" * 99, "x" * 98):
+        names.append(study.place().run_name)
+    assert len({*names}) == 4
+
+
+def test_a_run_that_can_be_trained_can_be_predicted_with(study):
+    """The longest name of a run leaves no room for the words that a prediction adds."""
+    place = study.place()
+    files = place.federation_path, place.party_path
+    long = TrainingPlace.read(*files, "r" * 100)
+    with long.run_folder(False, {}), long.new_run("predict") as predicted:
+        assert predicted.config["run"] == "r" * 100
+    with pytest.raises(ConfigError, match=r"--run: a run's name of 101 characters is too long \(use up to 100\)"):
+        TrainingPlace.read(*files, "r" * 101)
+
+
 def test_columns_of_pictures_are_refused(study):
     """They would be left aside without a word."""
     study.own["data"] = {"path": "scans", "kind": "images", "columns": ["age"]}
     error = refused(study, ConfigError)
     assert (error.where, error.what) == (f"{study.folder}/clinic.yaml: data.columns", "images have no columns")
+
+
+@pytest.mark.parametrize("listed", [[], None])
+def test_a_passive_party_without_columns_is_told_so(study, listed):
+    """It would hear of it after the alignment, hours later, and in words of the program's inside."""
+    study.federation["active"] = "lab"
+    study.own["data"]["columns"] = listed
+    if listed is None:
+        study.clinic = study.clinic[["id"]]
+    error = refused(study, DataError)
+    assert (error.where, error.what) == (f"{study.folder}/clinic.yaml: data.columns", "a passive party needs columns")
+    assert "list its columns" in error.remedy

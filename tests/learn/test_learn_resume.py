@@ -1,19 +1,28 @@
 """What may not change on the way: if these fail, a secret goes unhidden, or a result is lost, and nobody hears."""
 
 import json
+from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
 import pytest
+import torch
 
 import colonnade as co
+from colonnade.align.alignment import Alignment
 from colonnade.checkpoint import read_arrays, write_arrays
 from colonnade.defend import make_defense
 from colonnade.errors import ConfigError, RunError
+from colonnade.federation.task import Task
+from colonnade.learn.agreement import Agreement
 from colonnade.learn.choices import choices_of
+from colonnade.learn.role import Seat
+from colonnade.learn.train import take_part
 from colonnade.progress import Progress
 from colonnade.run import Run
+from colonnade.wire.together import run_together
 
 PARTIES = {"clinic": ["age", "bmi"], "lab": ["glucose", "insulin"]}
 SETTINGS = {"seed": 0, "epochs": 3, "batch_size": 32, "checkpoint_every": 3}
@@ -25,8 +34,11 @@ REMEDY = "put it back, or choose another run name"
 class Crash(Progress):
     """Ends the run in its middle."""
 
+    def __init__(self, at=8):
+        self.at = at
+
     def advance(self, step, **values):
-        if step == 8:
+        if step == self.at:
             raise KeyboardInterrupt
 
 
@@ -55,11 +67,11 @@ def contents(folder: Path) -> dict[str, bytes]:
     return {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
 
 
-def forget_choices(folder: Path) -> None:
-    """Make the checkpoints those of a version that did not note choices."""
+def forget(folder: Path, noted: str) -> None:
+    """Make the checkpoints those of a version that did not note something."""
     for path in folder.glob("*/checkpoints/*.safetensors"):
         arrays, meta = read_arrays(path)
-        del meta["choices"]
+        del meta[noted]
         write_arrays(path, arrays, meta)
 
 
@@ -119,9 +131,74 @@ def test_before_the_first_checkpoint_choices_may_still_change(tmp_path):
     assert json.loads((tmp_path / "lab" / "model" / "part.json").read_text())["bottom"]["defense"]["alpha"] == 0.9
 
 
+@pytest.mark.parametrize("forgetful", PARTIES)
+def test_checkpoints_are_not_cleared_away_because_one_party_lost_its_own(tmp_path, forgetful):
+    """One lost folder would throw away what all have learned, and nobody would hear of it."""
+    begin(tmp_path)
+    for path in (tmp_path / forgetful / "checkpoints").iterdir():
+        path.rename(tmp_path / path.name)
+    before = contents(tmp_path / next(party for party in PARTIES if party != forgetful) / "checkpoints")
+    assert len(before) == 2
+    with pytest.raises(RunError, match=f"{forgetful} holds no checkpoint to go on from") as caught:
+        resume(tmp_path)
+    assert "bring its run folder back" in caught.value.remedy
+    assert contents(tmp_path / next(party for party in PARTIES if party != forgetful) / "checkpoints") == before
+    for path in tmp_path.glob("step-*"):
+        path.rename(tmp_path / forgetful / "checkpoints" / path.name)
+    undisturbed = co.train(federation(), {"lab": NASH}, progress=False, **SETTINGS)
+    assert resume(tmp_path).scores == undisturbed.scores, "with it back, all go on"
+
+
+def test_who_was_killed_before_its_first_checkpoint_is_no_reason_to_refuse(tmp_path):
+    """Parties may be a step apart when one dies: nobody lost anything, and the run could never be resumed."""
+    begin(tmp_path)
+    for path in [*(tmp_path / "lab" / "checkpoints").iterdir(), *tmp_path.glob("clinic/checkpoints/step-*6.*")]:
+        path.unlink()
+    assert [path.name for path in tmp_path.glob("clinic/checkpoints/*")] == ["step-000000003.safetensors"]
+    undisturbed = co.train(federation(), {"lab": NASH}, progress=False, **SETTINGS)
+    assert resume(tmp_path).scores == undisturbed.scores
+
+
+def live(channel, name, made, folder, progress):
+    """One party's life over the channel, with a secret of its own, as over a network."""
+    agreed = Agreement("town", tuple(PARTIES), "clinic", Task(batch_size=32, epochs=3, checkpoint_every=4), 0)
+    aligned = Alignment(made.rows[name], "the same", "drop")
+    defense = make_defense("gaussian", sigma=0.1)
+    with Run.resume(folder / name) as run:
+        channel.observe(run.ledger.record)
+        seat = Seat(name, made.records[name], aligned, defense, torch.device("cpu"), run, True, run.secret)
+        return take_part(channel, agreed, seat, progress)
+
+
+def uploads(folder):
+    """The first upload of every attempt, by what was in it."""
+    lines = map(json.loads, (folder / "lab" / "ledger.jsonl").read_text().splitlines())
+    return [line["digest"] for line in lines if line["kind"] == "upload" and line["step"] == 0]
+
+
+def test_no_noise_is_used_twice_where_a_resumed_run_begins_anew(tmp_path):
+    """Records may have changed in between: the difference of two uploads under one noise shows them bare."""
+    for party in PARTIES:
+        Run.create(party, {}, tmp_path).close()
+    secrets = []
+    for _ in range(2):
+        lives = {name: partial(live, name=name, made=federation(), folder=tmp_path) for name in PARTIES}
+        with pytest.raises(KeyboardInterrupt):
+            run_together({name: partial(life, progress=Crash(at=3)) for name, life in lives.items()})
+        secrets.append((tmp_path / "lab" / "secret").read_bytes())
+    assert secrets[0] != secrets[1]
+    assert len(set(uploads(tmp_path))) == 2
+    with pytest.raises(KeyboardInterrupt):
+        run_together({name: partial(life, progress=Crash(at=6)) for name, life in lives.items()})
+    secrets.append((tmp_path / "lab" / "secret").read_bytes())
+    run_together({name: partial(life, progress=Progress()) for name, life in lives.items()})
+    assert secrets[2] == (tmp_path / "lab" / "secret").read_bytes(), "from a checkpoint on, its secret goes on"
+    assert len(uploads(tmp_path)) == len(set(uploads(tmp_path))) == 3
+
+
 def test_a_run_that_an_older_version_began_goes_on(tmp_path):
     begin(tmp_path)
-    forget_choices(tmp_path)
+    forget(tmp_path, "choices")
     undisturbed = co.train(federation(), {"lab": NASH}, progress=False, **SETTINGS)
     assert resume(tmp_path).scores == undisturbed.scores
 
@@ -130,7 +207,7 @@ def test_a_run_that_an_older_version_began_goes_on(tmp_path):
 def test_what_an_older_version_did_not_note_is_still_one_clear_error(tmp_path, defense, secrets):
     """A mismatch of tensors helps nobody, and an added secret would not be hidden."""
     begin(tmp_path)
-    forget_choices(tmp_path)
+    forget(tmp_path, "choices")
     with pytest.raises(RunError, match="lab/checkpoints: does not fit this party's columns, secrets or defense"):
         resume(tmp_path, defense, federation(secrets))
 
@@ -146,6 +223,59 @@ def test_a_graph_is_known_by_its_content_not_by_its_path(tmp_path):
         for name in ("one", "other", "third")
     )
     assert one == other != third
+
+
+def reordered(made):
+    """The same columns of the lab, the other way round."""
+    table = made.records["lab"].table
+    lab = replace(made.records["lab"], table=table[table.columns[::-1]])
+    return replace(made, records={**made.records, "lab": lab})
+
+
+def halved(made):
+    return made.aligned({party: rows[:100] for party, rows in made.rows.items()})
+
+
+def turned(made):
+    """The same records, each at another position."""
+    return made.aligned({party: rows[::-1].copy() for party, rows in made.rows.items()})
+
+
+def split_otherwise(made):
+    ids = made.records["clinic"].ids
+    return replace(made, split=pd.Series(np.resize(["train", "train", "test"], len(ids)), index=ids))
+
+
+def measured_anew(made):
+    lab = made.records["lab"]
+    return replace(made, records={**made.records, "lab": replace(lab, table=lab.table * 2)})
+
+
+@pytest.mark.parametrize(
+    ("change", "what"),
+    [
+        (reordered, "lab/checkpoints: belongs to other columns, to these in another order, or to other values"),
+        (measured_anew, "lab/checkpoints: belongs to other columns, to these in another order, or to other values"),
+        (halved, "checkpoints: belongs to other records, or to these in another order"),
+        (turned, "checkpoints: belongs to other records, or to these in another order"),
+        (split_otherwise, "checkpoints: belongs to another split of the records"),
+    ],
+)
+def test_other_columns_or_records_than_the_run_began_with_are_refused(tmp_path, change, what):
+    """Weights would go on with inputs they were not made for, and the result be near a guess without a word."""
+    begin(tmp_path)
+    held = {name: file for name, file in contents(tmp_path).items() if "/checkpoints/" in name}
+    with pytest.raises(RunError, match=what):
+        resume(tmp_path, made=change(federation()))
+    assert {name: file for name, file in contents(tmp_path).items() if "/checkpoints/" in name} == held
+    assert resume(tmp_path).scores, "with the old files it goes on"
+
+
+def test_a_beginning_that_an_older_version_did_not_note_is_passed_by(tmp_path):
+    begin(tmp_path)
+    forget(tmp_path, "beginning")
+    undisturbed = co.train(federation(), {"lab": NASH}, progress=False, **SETTINGS)
+    assert resume(tmp_path).scores == undisturbed.scores
 
 
 def test_choices_hold_no_value_of_a_secret(tmp_path):

@@ -8,9 +8,13 @@ import pytest
 import torch
 
 import colonnade as co
+from colonnade.data import LabelPreparation
+from colonnade.defend import Defense
 from colonnade.errors import ConfigError, DataError, RunError
 from colonnade.learn.agreement import Agreement
 from colonnade.learn.part import Part
+from colonnade.learn.role import Role
+from colonnade.learn.scores import scores
 
 PARTIES = {"clinic": ["age", "city"], "lab": ["glucose", "insulin"], "insurer": ["claims"]}
 QUICK = {"epochs": 4, "batch_size": 32}
@@ -58,6 +62,56 @@ def test_a_model_learns_and_beats_the_commonest_class(federation):
     assert all(f"contribution: {share:.1%}" in repr(model) for share in model.contributions.values())
     assert list(model.contributions) == ["clinic", "lab", "insurer"]
     assert len(model.history) == 20
+
+
+def test_a_label_to_score_by_may_be_a_series_or_an_array_of_the_labels_own_type(federation):
+    """A score of zero for labels that are merely written as text says that a good model is worthless."""
+    numbered = frame().assign(outcome=lambda table: (table["outcome"] == "ill").astype(int))
+    model = co.train(co.Federation.from_frame(numbered, PARTIES, label=("clinic", "outcome")), progress=False, **QUICK)
+    new = numbered.head(50)
+    truth = new["outcome"]
+    expected = (model.predict(new).labels == truth).mean()
+    assert 0 < expected < 1
+    assert model.score(new) == model.score(new, truth.iloc[::-1]) == model.score(new, truth.to_numpy()) == expected
+    assert model.score(new, truth.astype(float)) == expected
+    with pytest.raises(DataError, match="labels that no training record had: '0', '1'"):
+        model.score(new, truth.astype(str))
+    with pytest.raises(DataError, match="no label for record p3"):
+        model.score(new, truth.astype(float).where(truth.index != "p3"))
+    with pytest.raises(DataError, match=r"labels of shape \(49,\) for 50 records"):
+        model.score(new, truth.to_numpy()[1:])
+    with pytest.raises(DataError, match="no label for 50 of 50 records"):
+        model.score(new, truth.reset_index(drop=True))
+
+
+def test_records_that_the_labels_owner_lacks_are_not_scored(federation):
+    """They have an answer and no truth: neither right nor wrong."""
+    model, new = co.train(federation, progress=False, **QUICK), frame(60, seed=1)
+    frames = {party: new[columns] for party, columns in PARTIES.items()}
+    frames["clinic"] = new[[*PARTIES["clinic"], "outcome"]].head(40)
+    guessed = model.predict(frames, missing="impute").labels.head(40)
+    assert model.score(frames, missing="impute") == (guessed == new["outcome"].head(40)).mean()
+    with pytest.raises(DataError, match="no label for 20 of 60 records"):
+        model.score({party: new[columns] for party, columns in PARTIES.items()}, frames["clinic"]["outcome"])
+
+
+def test_a_setting_of_a_block_is_looked_for_in_that_block(federation):
+    with pytest.raises(ConfigError, match=r"optimizer.lr: unknown setting .*learning_rate"):
+        co.train(federation, optimizer={"lr": 0.1}, progress=False)
+
+
+def test_no_party_is_called_name(federation):
+    """Defenses of each party, `{"name": ..., "lab": ...}`, would be taken for one defense."""
+    with pytest.raises(ConfigError, match="parties: no party can be called 'name'"):
+        co.Federation({"name": federation.records["clinic"], "lab": federation.records["lab"]}, "name")
+
+
+def test_auc_tells_confident_answers_apart():
+    """What softmax makes of margins above 17 is 1 for all of them: the best model would look like a worse one."""
+    margins = torch.tensor([-1.0, 18.0, 20.0, 25.0, 60.0, 70.0])
+    label = LabelPreparation().fit(pd.Series([0, 1]))
+    outputs = torch.stack([torch.zeros(6), margins], dim=1)
+    assert scores(outputs, torch.tensor([0, 0, 0, 1, 1, 1]), label)["auc"] == 1.0
 
 
 def test_the_same_seed_gives_the_same_model_and_another_seed_another(federation):
@@ -211,6 +265,7 @@ def test_a_table_on_disk_can_be_predicted(federation, tmp_path):
         ({"defense": {"name": "gaussian", "sigma": -1}}, "sigma"),
         ({"defense": {"labb": "none"}}, "did you mean 'lab'"),
         ({"protection": "gaussian"}, "requires 'gaussian'"),
+        ({"protection": "gausian"}, "task.protection: unknown defense 'gausian' .did you mean 'gaussian'"),
         ({"split": {"train": 0.5}}, "add up to 1"),
         ({"patience": 3, "split": {"train": 1.0, "validation": 0.0, "test": 0.0}}, "patience needs validation"),
         ({"resume": True}, "nothing to resume"),
@@ -263,6 +318,57 @@ def test_a_loss_that_explodes_ends_the_run_and_names_the_step(federation, tmp_pa
         with pytest.raises(RunError, match=expected):
             co.train(federation, progress=False, run=tmp_path, resume=resume, **settings, **QUICK)
         assert all(list((tmp_path / party / "checkpoints").iterdir()) for party in PARTIES), "what was kept stays"
+
+
+def test_uploads_that_run_away_are_the_partys_and_not_the_top_models(federation):
+    """The active party would look for the fault in its own model."""
+
+    class Runaway(Defense):
+        name = "runaway"
+
+        def protect(self, x, h, train):
+            return h * torch.nan
+
+    with pytest.raises(RunError, match=r"step 0: uploads of lab are no numbers \("):
+        co.train(federation, {"lab": Runaway()}, progress=False, **QUICK)
+
+
+class Student(Defense):
+    """Notes when it learns."""
+
+    name = "student"
+
+    def __init__(self, diary, who):
+        super().__init__()
+        self.diary, self.who = diary, who
+
+    def prepare(self, bottom, data):
+        self.diary.append(self.who)
+
+    def describe(self):
+        return {"name": "none"}
+
+
+def test_everybody_learns_before_anybody_waits(federation):
+    """The active party began only when all others had told that they were ready: two hours instead of one."""
+    diary = []
+    defenses = {party: Student(diary, party) for party in PARTIES}
+    co.train(federation, defenses, progress=False, **QUICK)
+    assert diary[0] == "clinic" and sorted(diary) == sorted(PARTIES)
+
+
+def test_what_a_defense_sets_while_it_learns_does_not_outlast_it(federation, monkeypatch):
+    """Where several processes share a network, its norms stood still for the whole training."""
+    begin, seen = Role.resume_at, []
+
+    def resume_at(self, step):
+        seen.append(self._part.network.training)
+        begin(self, step)
+
+    monkeypatch.setattr(Role, "resume_at", resume_at)
+    monkeypatch.setattr(Student, "prepare", lambda self, bottom, data: bottom.eval())
+    co.train(federation, {"lab": Student([], "lab")}, progress=False, **QUICK)
+    assert seen == [True] * 3
 
 
 def test_a_network_that_does_not_fit_names_the_setting_and_the_party(federation):

@@ -1,10 +1,10 @@
-"""Structural similarity is the published one."""
+"""Structural similarity and the ratio of signal to noise are the published ones."""
 
 import numpy as np
 import pytest
 
 from colonnade.errors import DataError
-from colonnade.measure.image import ssim
+from colonnade.measure.image import psnr, ssim
 from colonnade.measure.structure import similarity_map
 
 
@@ -51,6 +51,17 @@ def test_ssim_is_scikit_images_away_from_the_border(pictures):
     )
     inside = (slice(5, -5), slice(5, -5))
     assert similarity_map(left, right)[inside] == pytest.approx(theirs[inside], abs=1e-12)
+
+
+def test_psnr_is_scikit_images(pictures):
+    """Tables would not compare with anybody's. The range is that of pictures, not that of the batch."""
+    metrics = pytest.importorskip("skimage.metrics", reason="scikit-image is not installed")
+    guesses, images = pictures
+    theirs = [
+        metrics.peak_signal_noise_ratio(image, guess, data_range=1)
+        for guess, image in zip(guesses, images, strict=True)
+    ]
+    assert psnr(guesses, images) == pytest.approx(theirs, abs=1e-12)
 
 
 def test_a_perfect_guess_scores_one_and_unrelated_noise_almost_nothing(pictures):

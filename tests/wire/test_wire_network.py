@@ -113,6 +113,20 @@ def test_a_message_that_does_not_come_ends_with_its_name(kits):
         channels["b"].recv("a", "gradient", 7)
 
 
+def test_a_living_peer_that_learns_is_waited_for(kits):
+    """Others would give it up in the midst of what it must learn before its first upload."""
+    patient = Deadline(connect=20, reply=0.2, heartbeat=1, learn=20)
+    with parties(kits, deadline=patient) as channels:
+        later = threading.Timer(0.8, lambda: channels["a"].send("b", "ready", 0))
+        later.start()
+        channels["b"].patient = True
+        assert channels["b"].recv("a", "ready", 0).kind == "ready"
+        later.join()
+        channels["b"].patient = False
+        with pytest.raises(DeadlineError, match=r"within 0\.2 s"):
+            channels["b"].recv("a", "gradient", 0)
+
+
 def test_goodbye_is_no_loss_and_what_was_sent_before_still_arrives(kits):
     """The party that finishes first must not look like one that died."""
     with parties(kits) as channels:

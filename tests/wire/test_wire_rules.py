@@ -106,25 +106,25 @@ def test_allowed_kinds():
 
 def test_a_dropped_repetition_counts_as_read():
     """Otherwise the sender would wait for room that never comes."""
-    inbox = Inbox(rules(), 1)
+    inbox = Inbox(rules())
     for _ in range(2):
         inbox.put(message(0), 100)
-    inbox.take("upload", 0)
+    inbox.take("upload", 0, 1)
     assert (inbox.read_messages, inbox.read_bytes, len(inbox)) == (2, 200, 0)
 
 
 def test_what_waits_can_be_read_after_the_peer_is_lost_but_not_after_a_refusal():
     """A dead party's last word still counts; a dishonest one's does not."""
-    lost, refused = Inbox(rules(), 1), Inbox(rules(), 1)
+    lost, refused = Inbox(rules()), Inbox(rules())
     for inbox in (lost, refused):
         inbox.put(message(0))
     lost.fail(PeerLostError("b", "died"))
     refused.fail(RefusedError("no", where="b"))
-    assert lost.take("upload", 0).step == 0
+    assert lost.take("upload", 0, 1).step == 0
     with pytest.raises(PeerLostError):
-        lost.take("upload", 1)
+        lost.take("upload", 1, 1)
     with pytest.raises(RefusedError):
-        refused.take("upload", 0)
+        refused.take("upload", 0, 1)
 
 
 def frame(size: int) -> Frame:

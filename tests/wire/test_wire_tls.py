@@ -66,6 +66,20 @@ def test_renewal_keeps_key_and_fingerprint(folder):
     Credentials.in_folder(folder / "lab").load("lab")
 
 
+@pytest.mark.parametrize("open_to", [0o640, 0o604])
+def test_keys_that_others_could_read_sign_nothing_and_are_not_kept(folder, open_to):
+    """Whoever has read the authority's key can pretend to be any party; a renewed kit would go on with a known key."""
+    key, authority = folder / "ca" / "key.pem", Authority.open(folder / "ca")
+    (folder / "lab" / "key.pem").chmod(open_to)
+    before = certificate(folder, "lab")
+    with pytest.raises(ConfigError, match=r"lab/key\.pem: the private key is open to other users"):
+        make_kit(authority, "lab", folder / "lab", renew=True)
+    assert certificate(folder, "lab") == before
+    key.chmod(open_to)
+    with pytest.raises(ConfigError, match=r"ca/key\.pem: the private key is open to other users"):
+        Authority.open(folder / "ca")
+
+
 def test_half_an_authority_is_not_replaced(folder):
     """A lost CA key is told, not papered over by a new CA that nobody trusts."""
     (folder / "ca" / "key.pem").unlink()

@@ -16,8 +16,10 @@ from torch import Tensor, nn
 from colonnade.data.batches import Positions
 from colonnade.data.preparation import LabelPreparation
 from colonnade.data.split import TRAIN, assign_split, split_from_column
-from colonnade.errors import ConfigError, DataError, RefusedError, RunError
+from colonnade.defend import DEFENSES
+from colonnade.errors import ConfigError, DataError, RefusedError, RunError, nearest
 from colonnade.learn.agreement import Agreement
+from colonnade.learn.beginning import common_start
 from colonnade.learn.checkpoint import named, under
 from colonnade.learn.contributions import Jury
 from colonnade.learn.part import Part, TopPart
@@ -25,6 +27,7 @@ from colonnade.learn.role import Role, Seat, naming_the_setting
 from colonnade.learn.scores import scores
 from colonnade.learn.shared import HeadCopy, Shared
 from colonnade.learn.tensors import to_array, to_tensor
+from colonnade.learn.told import told_shape
 from colonnade.learn.top import Top
 from colonnade.learn.weights import Weights
 from colonnade.measure.shapley import EXACT_UP_TO, Coalition, Worth
@@ -96,15 +99,19 @@ class Active(Role):
         for party, greeting in greetings.items():
             self._check_greeting(party, greeting)
         split = self._split()
-        held = [set(self.held_steps()), *(set(greeting.meta["checkpoints"]) for greeting in greetings.values())]
-        start = max(set.intersection(*held), default=0)
+        theirs = {party: greeting.meta["checkpoints"] for party, greeting in greetings.items()}
+        start = common_start({self.seat.party: self.held_steps(), **theirs}, self.forgivable)
+        self.renew_secret(start)
+        self._model = self.agreement.model_token(self.seat.secret)
         for party in self.agreement.passive:
-            self.channel.send(party, "plan", 0, {"split": split}, {"start": start})
+            self.channel.send(party, "plan", 0, {"split": split}, {"start": start, "model": self._model})
         self._label = LabelPreparation(self.task.kind).fit(self._labels_at(np.flatnonzero(split == TRAIN)))
         self._targets = torch.from_numpy(self._label.transform(self._labels_at(np.arange(len(split))))).to(
             self.seat.device
         )
         self.set_up(split)
+        self.require_same_run(start)
+        self.prepare_defense(start)
         self._hear_shapes()
         self._build_top()
         self.resume_at(start)
@@ -125,7 +132,7 @@ class Active(Role):
         loss = self._share(step, *batch) if self.task.labels == "shared" else self._answer(step, *batch)
         if not math.isfinite(loss):
             remedy = "lower task.optimizer.learning_rate"
-            raise RunError("the training loss is no number", where=f"step {step}", remedy=remedy)
+            raise RunError(self._what_broke(uploads), where=f"step {step}", remedy=remedy, told=True)
         self._epoch_losses.append(loss)
         self.progress.advance(step + 1, loss=loss, sent_bytes=self.channel.sent_bytes)
 
@@ -136,7 +143,7 @@ class Active(Role):
         validation = self._evaluate("evaluate", self.timetable.validation_batches(epoch))
         if self.task.patience is not None and not math.isfinite(validation.get("loss", math.nan)):
             remedy = "lower task.optimizer.learning_rate, or give the split some validation records"
-            raise RunError("the validation loss is no number", where=f"epoch {epoch}", remedy=remedy)
+            raise RunError("the validation loss is no number", where=f"epoch {epoch}", remedy=remedy, told=True)
         row |= {f"validation_{name}": value for name, value in validation.items()}
         if self.task.weights.strategy != "none":
             row |= _by_party(self._weights.current)
@@ -171,7 +178,7 @@ class Active(Role):
             "looks": self._weights.looks,
             "contributions": jury.contributions(),
         }
-        return Part(self.seat.party, bottom=self._part, top=part, result=result)
+        return Part(self.seat.party, bottom=self._part, top=part, result=result, model=self._model)
 
     # -- state ----------------------------------------------------------------------------------------------------
 
@@ -203,15 +210,18 @@ class Active(Role):
 
     def _check_greeting(self, party: str, greeting: Message) -> None:
         if greeting.meta["agreement"] != self.agreement.digest():
-            raise ConfigError(
-                "has another federation file than this party", where=party, remedy="give all parties the same file"
-            )
+            what, remedy = "has another federation file than this party", "give all parties the same file"
+            raise ConfigError(what, where=party, remedy=remedy, told=True)
         required, used = self.task.protection, greeting.meta["defenses"]
         if required is not None and required not in used:
+            if required not in DEFENSES:  # a slip of all, which no party can make good
+                remedy = nearest(required, DEFENSES)
+                raise ConfigError(f"unknown defense '{required}'", where="task.protection", remedy=remedy, told=True)
             raise ConfigError(
                 f"uploads under '{used[0]}' where the federation requires '{required}'",
                 where=party,
                 remedy="set its defense in party.yaml",
+                told=True,
             )
         held = greeting.tensors["held"]
         if held.shape != self.seat.alignment.rows.shape:
@@ -241,7 +251,7 @@ class Active(Role):
         if self.bottom:
             self._shapes[self.seat.party] = upload_shape(self.bottom.network, tuple(self.bottom.features.shape[1:]))
         for party in self.agreement.passive:
-            self._shapes[party] = tuple(self.channel.recv(party, "ready", 0).meta["shape"])
+            self._shapes[party] = told_shape(self.channel.recv(party, "ready", 0).meta.get("shape"), party)
 
     def _build_top(self) -> None:
         network = self.task.network
@@ -266,6 +276,13 @@ class Active(Role):
         )
 
     # -- steps ----------------------------------------------------------------------------------------------------
+
+    def _what_broke(self, uploads: list[Tensor]) -> str:
+        """Say whose uploads ran away; where all or none did, it is the rate that they share and not one party."""
+        broken = [party for party, upload in zip(self._shapes, uploads, strict=True) if not upload.isfinite().all()]
+        if 0 < len(broken) < len(uploads):
+            return f"uploads of {', '.join(broken)} are no numbers"
+        return "the training loss is no number"
 
     def _receive(self, kind: str, step: int, positions: Positions) -> list[Tensor]:
         """Return the passive parties' uploads in order; an upload of the wrong shape is refused."""

@@ -55,14 +55,22 @@ class Agreement:
         """Return a seed that nobody but the holder of `secret` can compute.
 
         First weights and noise come from it. Were they drawn from the seed that all parties share, the active party
-        could take the noise off again.
+        could take the noise off again. It is as long as the secret is good for; in a simulation, which has none, it has
+        63 bits.
 
         >>> agreement = Agreement("demo", ("a", "b"), "a", Task(), seed=0)
         >>> agreement.private_seed("noise", "a", b"mine") == agreement.private_seed("noise", "a", b"guessed")
         False
         """
         digest = hmac.digest(secret, f"{self.seed}/{purpose}/{party}".encode(), "sha256")
-        return int.from_bytes(digest[:8], "big") >> 1
+        return int.from_bytes(digest[:8]) >> 1 if secret == SIMULATION_SECRET else int.from_bytes(digest)
+
+    def model_token(self, secret: bytes) -> str:
+        """Return the name of the model that a run with the active party's `secret` makes; every part of it bears it.
+
+        A run that is resumed makes the same model, and another one bears another name. It tells nothing of the secret.
+        """
+        return hmac.digest(secret, f"model/{self.digest()}".encode(), "sha256")[:16].hex()
 
     def allowed_kinds(self, party: str) -> frozenset[str]:
         """Return the message kinds that `party` may send in its role."""

@@ -12,7 +12,7 @@ from colonnade.data.records import Records
 from colonnade.errors import DataError, DeadlineError, PeerLostError, RunError
 from colonnade.learn.agreement import Agreement
 from colonnade.learn.model import Missing, Prediction, answer
-from colonnade.learn.part import ANSWER_BATCH, Part
+from colonnade.learn.part import ANSWER_BATCH, Part, require_same_model
 from colonnade.learn.tensors import to_array, to_tensor
 from colonnade.wire.channel import Channel
 
@@ -25,7 +25,7 @@ def serve(channel: Channel, agreement: Agreement, part: Part, records: Records) 
         raise RunError("this part has no bottom model", where=part.party, remedy="give the run that trained it")
     alignment = _align_pair(channel, agreement.active, part.party, records)
     rows = alignment.rows[alignment.held]
-    channel.send(agreement.active, KIND, 0, {"held": alignment.held})
+    channel.send(agreement.active, KIND, 0, {"held": alignment.held}, {"model": part.model})
     for step, start in enumerate(range(0, len(rows), ANSWER_BATCH), start=1):
         upload = part.bottom.upload(records.take(rows[start : start + ANSWER_BATCH]))
         channel.send(agreement.active, KIND, step, {"upload": to_array(upload, channel)})
@@ -56,6 +56,8 @@ def ask(channel: Channel, agreement: Agreement, part: Part, records: Records, mi
         if missing == "refuse" and not held.all():
             lacking = int((~held).sum())
             remedy = "give it the records, or predict with --missing impute"
+            if not held.any():
+                remedy += "; check that all use the same id column, spelt the same way (case, spaces, leading zeros)"
             raise DataError(f"lacks {lacking} of {len(records)} records", where=party, remedy=remedy)
         imputed[party] = ~held
         if upload is not None:
@@ -65,11 +67,15 @@ def ask(channel: Channel, agreement: Agreement, part: Part, records: Records, mi
 
 def _hear(
     channel: Channel, agreement: Agreement, party: str, part: Part, records: Records
-) -> tuple[np.ndarray[tuple[int], np.dtype[np.bool_]], Tensor]:
-    """Return which of the active party's records `party` holds, and its uploads in that order."""
+) -> tuple[np.ndarray[tuple[int], np.dtype[np.bool_]], Tensor | None]:
+    """Return which of the active party's records `party` holds, and its uploads in that order; None if it has none."""
     alignment = _align_pair(channel, agreement.active, party, records)
-    held = channel.recv(party, KIND, 0).tensors["held"]
+    first = channel.recv(party, KIND, 0)
+    require_same_model(part.model, first.meta.get("model"), party)
+    held = first.tensors["held"]
     count = int(held.sum())
+    if not count:
+        return np.zeros(len(records), bool), None
     pieces = -(-count // ANSWER_BATCH)
     arrays = [channel.recv(party, KIND, step).tensors["upload"] for step in range(1, pieces + 1)]
     upload = to_tensor(np.concatenate(arrays), torch.device("cpu"))
@@ -81,4 +87,4 @@ def _hear(
 
 
 def _align_pair(channel: Channel, active: str, party: str, records: Records) -> Alignment:
-    return align(channel, records.ids, active=active, order=(active, party), policy="impute")
+    return align(channel, records.ids, active=active, order=(active, party), policy="impute", may_lack_all=True)

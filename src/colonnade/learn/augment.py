@@ -8,6 +8,8 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
+from colonnade.stream import stream
+
 REACH = 16
 """A picture moves by up to this fraction (1/16) of its height, in every direction."""
 
@@ -23,7 +25,7 @@ class Shifts:
     """
 
     def __init__(self, seed: int, device: torch.device) -> None:
-        self.generator = torch.Generator(device).manual_seed(seed)
+        self.generator = stream(seed, device)
 
     def __call__(self, pictures: Tensor) -> Tensor:
         """Return pictures (records, channels, rows, columns), each moved by its own draw."""

@@ -64,6 +64,7 @@ class Bottom:
         x = self.features[rows]
         if train:
             self.defense.turn_to(rows)
+            self.defense.announce(x)
         x = self.defense.disguise(x)
         if train and self._augment:
             x = self._augment(x)

@@ -185,6 +185,9 @@ def join(
 ) -> Part:
     """Align, train, and keep this party's part of the model in its run folder; a `team` shares its bottom model."""
     records, split = place.records()
+    if not place.is_active and not records.has_features:
+        remedy = "list its columns, or take the party out of the federation file"
+        raise DataError("a passive party needs columns", where=f"{place.party_path}: data.columns", remedy=remedy)
     if team and not records.has_features:
         what = f"has no columns that {team.size} processes could share"
         raise ConfigError(what, where=place.name, remedy="start it without torchrun")
@@ -200,7 +203,6 @@ def join(
     with place.run_folder(resume, task) as run, place.connect("", wait) as channel:
         channel.connect()  # from the first message on, everybody would notice that this party is gone
         channel.observe(run.ledger.record)
-        secret = place.secret()
         alignment = align_for_run(
             channel,
             records.ids,
@@ -209,7 +211,7 @@ def join(
             policy=agreement.task.missing,
             run=run,
             resume=resume,
-            secret=secret,
+            secret=run.order_secret,
         )
-        seat = Seat(place.name, records, alignment, defense, device, run, resume, secret, split, team)
+        seat = Seat(place.name, records, alignment, defense, device, run, resume, run.secret, split, team)
         return take_part(channel, agreement, seat, progress)

@@ -20,7 +20,7 @@ from colonnade.errors import ConfigError, DataError, RunError
 from colonnade.federation.federation import Federation
 from colonnade.federation.task import Task
 from colonnade.learn.agreement import Agreement
-from colonnade.learn.part import Part, TopPart
+from colonnade.learn.part import Part, TopPart, of_one_model
 from colonnade.measure.classify import accuracy
 from colonnade.measure.regress import r2
 from colonnade.run import write_atomically
@@ -135,21 +135,25 @@ class VerticalModel:
             raise ConfigError("a regression has no probabilities", where="predict_proba", remedy="use predict")
         return probabilities
 
-    def score(self, frame: Frames, label: pd.Series[Any] | None = None, missing: Missing = "refuse") -> float:
-        """Return accuracy, or R² for a regression; `label` may be a column of `frame`."""
-        name = self._top.label_name
-        if label is None and isinstance(frame, str | Path):
+    def score(
+        self, frame: Frames, label: pd.Series[Any] | npt.ArrayLike | None = None, missing: Missing = "refuse"
+    ) -> float:
+        """Return accuracy, or R² for a regression.
+
+        Args:
+            frame: as for `predict`.
+            label: the truth: a series goes by its index, anything else by the position of the records; None takes the
+                label's column of `frame`.
+            missing: as for `predict`; `impute` leaves records out that `label` does not speak of.
+        """
+        if isinstance(frame, str | Path):
             frame = read_table(Path(frame))
-        if label is None:
-            owner = frame[self.agreement.active] if isinstance(frame, Mapping) else frame
-            if not isinstance(owner, pd.DataFrame) or name not in owner:
-                raise DataError(f"no label column '{name}'", where="frame", remedy="give label=")
-            label = owner[name]
+        label = self._label_in(frame) if label is None else label
         guessed = self.predict(frame, missing).labels
-        truth = label.loc[guessed.index]
-        if self._top.label.kind == "regression":
-            return r2(guessed.to_numpy(), truth.to_numpy())
-        return accuracy(guessed.to_numpy(), truth.to_numpy())
+        truth = _truth(label, guessed.index, missing)
+        prepare = self._top.label.transform  # text that spells a number is not that number: it says so
+        measure = r2 if self._top.label.kind == "regression" else accuracy
+        return measure(prepare(guessed.loc[truth.index]), prepare(truth))
 
     def uploads(self, frame: Frames) -> dict[str, Tensor]:
         """Return what each party would upload for the records it holds of `frame`."""
@@ -191,7 +195,8 @@ class VerticalModel:
             raise RunError(
                 f"model.json is damaged: {error}", where=str(folder), remedy="save the model anew"
             ) from error
-        return cls(agreement, {party: Part.load(folder / party, device) for party in agreement.parties})
+        parts = {party: Part.load(folder / party, device) for party in agreement.parties}
+        return cls(agreement, of_one_model(parts, agreement.active))
 
     @property
     def _result(self) -> dict[str, Any]:
@@ -204,6 +209,16 @@ class VerticalModel:
         if active is None or active.top is None:
             raise RunError("the active party's part has no top model", where=self.agreement.active)
         return active.top
+
+    def _label_in(self, frame: pd.DataFrame | Mapping[str, Any]) -> pd.Series[Any]:
+        """Return the label that the active party's own part of `frame` holds."""
+        name = self._top.label_name
+        owner = frame.get(self.agreement.active) if isinstance(frame, Mapping) else frame
+        if isinstance(owner, Records) and owner.label is not None:
+            return owner.label
+        if not isinstance(owner, pd.DataFrame) or name not in owner:
+            raise DataError(f"no label column '{name}'", where="frame", remedy="give label=")
+        return owner[name]
 
     def _uploads(self, frame: Frames) -> tuple[pd.Index[Any], dict[str, Tensor], dict[str, npt.NDArray[np.bool_]]]:
         """Return the ids asked for, each party's uploads, and which of the ids each party holds."""
@@ -245,6 +260,23 @@ class VerticalModel:
             brings = "" if share is None else f"; contribution: {share:.1%}"
             lines.append(f"  {party:<16} {role:<8} defense: {defense}{brings}")
         return "\n".join(lines)
+
+
+def _truth(label: pd.Series[Any] | npt.ArrayLike, ids: pd.Index[Any], missing: Missing) -> pd.Series[Any]:
+    """Return the label of each of these records; under `impute` of those that have one."""
+    if not isinstance(label, pd.Series):
+        values = np.asarray(label)
+        if values.shape != (len(ids),):
+            what = f"labels of shape {values.shape} for {len(ids)} records"
+            raise DataError(what, where="label", remedy="give one for each record, or a series indexed by id")
+        return pd.Series(values, index=ids)
+    if not label.index.is_unique:
+        raise DataError("ids occur more than once", where="label", remedy="give one label for each record")
+    held = ids[ids.isin(label.index)]
+    if len(held) < len(ids) and (missing == "refuse" or not len(held)):
+        what = f"there is no label for {len(ids) - len(held)} of {len(ids)} records"
+        raise DataError(what, where="label", remedy="index it by the ids of the records, or give an array")
+    return label.loc[held]
 
 
 def answer(top: TopPart, ids: pd.Index[Any], uploads: Mapping[str, Tensor], imputed: pd.DataFrame) -> Prediction:

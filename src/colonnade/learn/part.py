@@ -89,17 +89,21 @@ class TopPart:
 
 @dataclass(frozen=True)
 class Part:
-    """One party's part: a bottom model, the top model, or both; `result` at the active party."""
+    """One party's part: a bottom model, the top model, or both; `result` at the active party.
+
+    Parts of one `model` bear the same name of it; those that an older version made bear none.
+    """
 
     party: str
     bottom: BottomPart | None = None
     top: TopPart | None = None
     result: dict[str, Any] = field(default_factory=dict)
+    model: str | None = None
 
     def save(self, folder: Path) -> None:
         """Write `part.json` and `part.safetensors`; no pickle."""
         folder.mkdir(parents=True, exist_ok=True)
-        described: dict[str, Any] = {"party": self.party, "result": self.result}
+        described: dict[str, Any] = {"party": self.party, "model": self.model, "result": self.result}
         tensors: dict[str, Tensor] = {}
         if self.bottom:
             described["bottom"] = {
@@ -133,6 +137,7 @@ class Part:
                 _load_bottom(described, tensors, device) if "bottom" in described else None,
                 _load_top(described["top"], tensors, device) if "top" in described else None,
                 described["result"],
+                described.get("model"),
             )
         except FileNotFoundError as error:
             raise RunError(
@@ -140,6 +145,26 @@ class Part:
             ) from error
         except (KeyError, ValueError, TypeError, RuntimeError) as error:
             raise RunError(f"part of a model is damaged: {error}", where=str(folder), remedy="save it anew") from error
+
+
+def require_same_model(model: str | None, other: str | None, party: str) -> None:
+    """Refuse `party`'s part of another model: together they would give answers, and none worth anything.
+
+    Args:
+        model: that a part of is held here.
+        other: that `party` holds a part of.
+        party: whose part it is.
+    """
+    if model and other and model != other:
+        remedy = "give the parts of one and the same training at all parties, over the network with --run NAME"
+        raise RunError("holds a part of another model", where=party, remedy=remedy)
+
+
+def of_one_model(parts: dict[str, Part], active: str) -> dict[str, Part]:
+    """Return `parts`; refuse one that is of another model than the active party's."""
+    for party, part in parts.items():
+        require_same_model(parts[active].model, part.model, party)
+    return parts
 
 
 def _load_bottom(part: dict[str, Any], tensors: dict[str, Tensor], device: torch.device | str) -> BottomPart:
@@ -155,7 +180,7 @@ def _load_bottom(part: dict[str, Any], tensors: dict[str, Tensor], device: torch
     network.load_state_dict(under("bottom", tensors))
     defense.load_state_dict(under("defense", tensors))
     # Fresh noise for every process: the noise of the one before would cancel in the difference of two uploads.
-    defense.seed(secrets.randbits(63), device)
+    defense.seed(secrets.randbits(256), device)
     return BottomPart(on_device(network, device), preparation, defense, recipe, part["party"])
 
 

@@ -11,11 +11,13 @@ from torch import Tensor
 
 from colonnade.data.batches import Positions
 from colonnade.learn.agreement import Agreement
+from colonnade.learn.beginning import refuse_loss
 from colonnade.learn.bottom import Signal
 from colonnade.learn.part import Part
 from colonnade.learn.role import Role, Seat
 from colonnade.learn.shared import HeadCopy, Shared
 from colonnade.learn.tensors import to_array, to_tensor
+from colonnade.learn.told import told_recipe
 from colonnade.nets import upload_shape
 from colonnade.wire.channel import Channel
 
@@ -41,10 +43,16 @@ class Passive(Role):
         }
         self.channel.send(self.agreement.active, "hello", 0, {"held": held}, greeting)
         plan = self.channel.recv(self.agreement.active, "plan", 0)
+        start = int(plan.meta["start"])
+        self._model = plan.meta.get("model")
+        if start == 0:  # an active party of an older version does not look after it
+            refuse_loss(self.held_steps(), self.forgivable)
+        self.renew_secret(start)
         self.set_up(plan.tensors["split"])
         assert self.bottom is not None, "a passive party has columns"
         self._shape = upload_shape(self.bottom.network, tuple(self.bottom.features.shape[1:]))
-        start = int(plan.meta["start"])
+        self.require_same_run(start)
+        self.prepare_defense(start)
         self.resume_at(start)
         self.channel.send(self.agreement.active, "ready", 0, meta={"shape": list(self._shape)})
         if self.task.labels == "shared":
@@ -72,7 +80,8 @@ class Passive(Role):
         """Upload the test records."""
         for step, positions in self.timetable.test_batches():
             self._send_upload("test", step, positions, train=False)
-        return Part(self.seat.party, bottom=self._part, result={"history": self._history} if self._history else {})
+        result = {"history": self._history} if self._history else {}
+        return Part(self.seat.party, bottom=self._part, result=result, model=self._model)
 
     def progress_meta(self) -> dict[str, Any]:
         """Return what the defense has measured so far."""
@@ -89,7 +98,8 @@ class Passive(Role):
     def _hear_of_head(self) -> HeadCopy:
         meta, device = self.channel.recv(self.agreement.active, "head", 0).meta, self.seat.device
         mixed = self.task.precision == "mixed"
-        return HeadCopy(meta["recipe"], meta["place"], regression=meta["regression"], device=device, mixed=mixed)
+        recipe = told_recipe(meta["recipe"], self.task.network, self.agreement.active)
+        return HeadCopy(recipe, meta["place"], regression=meta["regression"], device=device, mixed=mixed)
 
     def _hear_shared(self, step: int, positions: Positions) -> Signal:
         """Take labels, the others' uploads and the top model; return how to find the gradient with them."""

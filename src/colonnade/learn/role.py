@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -24,6 +24,7 @@ from colonnade.errors import ConfigError, DataError, RunError
 from colonnade.federation.task import NetworkSettings
 from colonnade.learn.agreement import SIMULATION_SECRET, Agreement
 from colonnade.learn.augment import Shifts
+from colonnade.learn.beginning import beginning_of, require_beginning
 from colonnade.learn.bottom import Bottom
 from colonnade.learn.checkpoint import Checkpoints, named, under
 from colonnade.learn.choices import choices_of
@@ -114,16 +115,20 @@ class Role(ABC):
         self.timetable: Timetable
         self.bottom: Bottom | None = None
         self._part: BottomPart | None = None
+        self._model: str | None = None
         self._choices = choices_of(seat.defense, seat.records, seat.party) if seat.run else {}
+        self._beginning: dict[str, str] = {}
 
     def run(self) -> Part:
         """Live through the run and return what this party has learned."""
+        self.channel.patient = True  # until everybody's defense has learned what it must before a first upload
         start = self.open()
         for epoch in range(start // self.timetable.steps_per_epoch, self.timetable.epochs):
             for step, positions in self.timetable.batches(epoch, start):
                 if step > start and step % self.task.checkpoint_every == 0:
                     self._save(step)
                 self.train_step(step, positions)
+                self.channel.patient = False
             if self.end_epoch(epoch):
                 break
         if self.task.patience is not None:
@@ -164,12 +169,28 @@ class Role(ABC):
     def load_progress(self, meta: Mapping[str, Any]) -> None:  # noqa: B027 - a passive party has none
         """Restore what `progress_meta` returned."""
 
+    def renew_secret(self, start: int) -> None:
+        """Take another secret where a resumed run begins anew, before anything is drawn from it.
+
+        Records, split or batches may have changed since the attempt before; its noise on them could be taken off.
+        """
+        seat = self.seat
+        # In a simulation nothing is hidden, and runs shall be repeatable.
+        if start == 0 and seat.resume and seat.run and seat.secret != SIMULATION_SECRET:
+            self.seat = replace(seat, secret=seat.run.renew_secret())
+
     def set_up(self, split: np.ndarray[Any, np.dtype[np.uint8]]) -> None:
         """Lay out the timetable; prepare the columns and build the bottom model, if this party has columns."""
         self.timetable = Timetable(split, self.task.batch_size, self.task.epochs, self.agreement.seed)
+        if self.seat.records.has_features:
+            self._set_up_bottom()
+        if self.seat.run:
+            preparation = self._part.preparation if self._part else None
+            records = self.seat.records.ids, self.seat.alignment.rows
+            self._beginning = beginning_of(preparation, split, *records)
+
+    def _set_up_bottom(self) -> None:
         seat, settings = self.seat, self.task.network
-        if not seat.records.has_features:
-            return
         trained_on = self._rows(self.timetable.train)
         trained_on = trained_on[trained_on >= 0]
         if len(trained_on) == 0:
@@ -206,7 +227,33 @@ class Role(ABC):
         self._trained_on = torch.from_numpy(trained_on)
         if seat.defense.needs_secrets and seat.records.secrets is not None:
             seat.defense.confide(prepare_secrets(seat.records.secrets, trained_on, seat.party))
-        seat.defense.prepare(network, self.bottom.features[self._trained_on])
+
+    def require_same_run(self, step: int) -> None:
+        """Refuse the checkpoint that `step` starts from if it is of another run than this one has become.
+
+        Before anything is built for it: a defense may learn for hours, or fail at columns it was not made for.
+        """
+        if step == 0:
+            return
+        meta = self.checkpoints.load(step)[1]
+        folder = self.seat.checkpoint_folder
+        if meta["agreement"] != self.agreement.digest() or meta["alignment"] != self.seat.alignment.digest:
+            raise RunError(
+                "belongs to another agreement or another alignment",
+                where=str(folder),
+                remedy="resume with the files the run was started with",
+            )
+        require_beginning(meta.get("beginning", {}), self._beginning, folder)
+
+    def prepare_defense(self, step: int) -> None:
+        """Let the defense learn what it must before the first upload, or build what the checkpoint of `step` fills.
+
+        All parties do so at the same time: nobody waits for another before.
+        """
+        if self.bottom and self._part:
+            begin = self.seat.defense.resume if step > 0 else self.seat.defense.prepare
+            begin(self._part.network, self.bottom.features[self._trained_on])
+            self._part.network.train()  # where several processes share it, nobody else undoes what a defense set
 
     def _augmentation(self, shape: tuple[int, ...]) -> Shifts | None:
         if self.task.augment == "none":
@@ -232,12 +279,6 @@ class Role(ABC):
         """Load the checkpoint that `step` starts from; forget what lies beyond it."""
         if step > 0:
             state, meta = self.checkpoints.load(step)
-            if meta["agreement"] != self.agreement.digest() or meta["alignment"] != self.seat.alignment.digest:
-                raise RunError(
-                    "belongs to another agreement or another alignment",
-                    where=str(self.seat.checkpoint_folder),
-                    remedy="resume with the files the run was started with",
-                )
             try:
                 self.load_state(state)
             except (RuntimeError, KeyError, ValueError) as error:
@@ -253,6 +294,15 @@ class Role(ABC):
     def held_steps(self) -> list[int]:
         """Return the steps this party could resume from."""
         return self.checkpoints.steps() if self.seat.resume else []
+
+    @property
+    def forgivable(self) -> int:
+        """The step up to which checkpoints may go when training begins anew: the first one alone is no party's loss.
+
+        Parties are at most one step apart: one that was killed before it could write its first checkpoint leaves others
+        with theirs. It then still knows the alignment; who aligns anew has lost its run folder.
+        """
+        return 0 if self.seat.alignment.anew else self.task.checkpoint_every
 
     def rate(self, step: int) -> float:
         """Return the learning rate of `step`."""
@@ -272,4 +322,5 @@ class Role(ABC):
         if self.seat.run:
             self.seat.run.ledger.flush()
         agreed = {"agreement": self.agreement.digest(), "alignment": self.seat.alignment.digest}
-        self.checkpoints.save(step, self.state(), {**self.progress_meta(), **agreed, "choices": self._choices})
+        own = {"choices": self._choices, "beginning": self._beginning}
+        self.checkpoints.save(step, self.state(), {**self.progress_meta(), **agreed, **own})

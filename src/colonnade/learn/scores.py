@@ -14,6 +14,9 @@ def scores(outputs: Tensor, targets: Tensor, label: LabelPreparation) -> dict[st
     expected = targets.cpu().numpy()
     if label.kind == "regression":
         return {"r2": r2(outputs.squeeze(1).cpu().numpy(), expected)}
-    probabilities = outputs.softmax(1).cpu().numpy()
-    found = {"accuracy": accuracy(probabilities.argmax(1), expected)}
-    return found | {"auc": auc(probabilities, expected)} if probabilities.shape[1] == 2 else found
+    found = {"accuracy": accuracy(outputs.argmax(1).cpu().numpy(), expected)}
+    if outputs.shape[1] != 2:
+        return found
+    # Not of probabilities: all margins above 17 become 1 in single precision, and their order, which AUC is, is lost.
+    margins = outputs.cpu().double().diff(dim=1).squeeze(1)
+    return found | {"auc": auc(margins.numpy(), expected)}

@@ -16,6 +16,7 @@ from colonnade.defend.base import Defense
 from colonnade.errors import ConfigError, DataError, nearest
 from colonnade.federation.federation import Federation
 from colonnade.federation.task import Task
+from colonnade.federation.yaml_file import known_keys
 from colonnade.learn.active import Active, Curious
 from colonnade.learn.agreement import Agreement
 from colonnade.learn.choices import require_choices
@@ -128,12 +129,12 @@ def _task(task: Task | None, settings: Mapping[str, Any]) -> Task:
         return Task.model_validate(settings)
     except ValidationError as error:
         first = error.errors()[0]
-        field = ".".join(str(part) for part in first["loc"])
+        location = [str(part) for part in first["loc"]]
         known = first["type"] != "extra_forbidden"
         raise ConfigError(
             first["msg"] if known else "unknown setting",
-            where=field,
-            remedy=None if known else nearest(field.split(".")[-1], Task.model_fields),
+            where=".".join(location),
+            remedy=None if known else nearest(location[-1], known_keys(Task, location[:-1])),
         ) from error
 
 

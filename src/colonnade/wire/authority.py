@@ -14,7 +14,7 @@ from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption,
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
 from colonnade.errors import ConfigError
-from colonnade.wire.tls import DOMAIN, certificate_name, fingerprint, read_certificate, read_key
+from colonnade.wire.tls import DOMAIN, certificate_name, check_private, fingerprint, read_certificate, read_key
 
 CA_DAYS = 1825
 _RESTORE = "restore the file from a backup, or make all kits anew in another folder"
@@ -34,6 +34,7 @@ class Authority:
         certificate_path, key_path = folder / "ca.pem", folder / "key.pem"
         if certificate_path.exists() and key_path.exists():
             certificate = read_certificate(certificate_path.read_bytes(), certificate_path)
+            check_private(key_path)
             key = read_key(key_path.read_bytes(), key_path)
             if not isinstance(key, ec.EllipticCurvePrivateKey) or key.public_key() != certificate.public_key():
                 raise ConfigError("the key does not belong to ca.pem", where=str(key_path), remedy=_RESTORE)
@@ -81,6 +82,7 @@ def make_kit(authority: Authority, party: str, folder: Path, days: float = 30, r
     if key_path.exists():
         if not renew:
             raise ConfigError(f"'{party}' has a kit already", where=str(folder), remedy="--renew keeps its key")
+        check_private(key_path)
         key = read_key(key_path.read_bytes(), key_path)
         if not isinstance(key, ec.EllipticCurvePrivateKey):
             raise ConfigError("this is no elliptic-curve key", where=str(key_path))

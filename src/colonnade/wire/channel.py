@@ -9,11 +9,14 @@ from types import TracebackType
 from typing import Any, Self
 
 from colonnade.errors import FrameError, PeerLostError
+from colonnade.wire.deadline import Deadline
+from colonnade.wire.frame import check
 from colonnade.wire.message import Array, Message
+from colonnade.wire.reason import reason_to_tell
 from colonnade.wire.rules import Progress
 
 Observer = Callable[[str, Message], None]
-"""Called with (receiver, message) after a message was handed to the transport: the ledger listens here."""
+"""Called with (receiver, message) before a message is handed to the transport: the ledger listens here."""
 
 
 class Channel(ABC):
@@ -26,10 +29,12 @@ class Channel(ABC):
         sent_bytes, received_bytes: tensor payload so far.
         sent_messages: how many messages have been sent so far.
         progress: the highest step that this party has sent or asked for.
+        patient: whether `recv` waits as long as a peer may learn, and not as long as it may take to answer.
     """
 
-    def __init__(self, name: str, peers: tuple[str, ...], run: str) -> None:
-        self.name, self.peers, self.run = name, peers, run
+    def __init__(self, name: str, peers: tuple[str, ...], run: str, deadline: Deadline) -> None:
+        self.name, self.peers, self.run, self.deadline = name, peers, run, deadline
+        self.patient = False
         self.sent_bytes = 0
         self.sent_messages = 0
         self.received_bytes = 0
@@ -37,12 +42,17 @@ class Channel(ABC):
         self._observers: list[Observer] = []
 
     @property
+    def patience(self) -> float:
+        """How many seconds `recv` waits now."""
+        return self.deadline.learn if self.patient else self.deadline.reply
+
+    @property
     def hands_over(self) -> bool:
         """Whether a tensor may be given as it is, on its device, instead of as an array."""
         return False
 
     def observe(self, observer: Observer) -> None:
-        """Let `observer` see everything that leaves this party from now on."""
+        """Let `observer` see everything from now on before it leaves this party; where it raises, nothing leaves."""
         self._observers.append(observer)
 
     def send(
@@ -60,11 +70,14 @@ class Channel(ABC):
         step = _whole(step, kind)
         self.progress.reach(step)
         message = Message(self.run, self.name, kind, step, tensors or {}, meta or {})
+        if self._observers:
+            check(message)  # what cannot be sent is no part of the ledger
+        # First: a kill or a full disk in between leaves a line too many in the ledger, and never an upload without one.
+        for observer in self._observers:
+            observer(to, message)
         self._deliver(to, message)
         self.sent_bytes += message.payload_bytes
         self.sent_messages += 1
-        for observer in self._observers:
-            observer(to, message)
 
     def recv(self, frm: str, kind: str, step: int) -> Message:
         """Wait for the message of `kind` and `step` from `frm`; raise a `WireError` if it can't come any more.
@@ -107,7 +120,7 @@ class Channel(ABC):
         if isinstance(error, PeerLostError):
             self.abort(error.what, culprit=error.peer)
         elif error is not None:
-            self.abort(str(error) or type(error).__name__)
+            self.abort(reason_to_tell(error, self.peers))
         self.close()
 
 

@@ -17,8 +17,8 @@ class Inbox:
         read_messages, read_bytes: what was taken out so far; the sender is told, so that it knows how far it may go.
     """
 
-    def __init__(self, rules: Rules, patience: float) -> None:
-        self.peer, self._rules, self._patience = rules.peer, rules, patience
+    def __init__(self, rules: Rules) -> None:
+        self.peer, self._rules = rules.peer, rules
         self.read_messages, self.read_bytes = 0, 0
         self._waiting: dict[tuple[str, int], tuple[Message, int]] = {}
         self._waiting_bytes = 0
@@ -49,18 +49,18 @@ class Inbox:
             self._waiting_bytes += size
             self._changed.notify_all()
 
-    def take(self, kind: str, step: int) -> Message:
-        """Wait for one message.
+    def take(self, kind: str, step: int, patience: float) -> Message:
+        """Wait for one message, for so many seconds.
 
         Raises:
             WireError: it can't come any more, or did not come in time.
         """
-        deadline = time.monotonic() + self._patience
+        deadline = time.monotonic() + patience
         with self._changed:
             while (message := self._find(kind, step)) is None:
                 remaining = deadline - time.monotonic()
                 if remaining <= 0:
-                    what = f"no '{kind}' for step {step} within {self._patience:g} s"
+                    what = f"no '{kind}' for step {step} within {patience:g} s"
                     raise DeadlineError(what, where=self.peer, remedy="see its log; it may be overloaded")
                 self._changed.wait(remaining)
             return message

@@ -99,9 +99,9 @@ class Link:
         if self.outbox.put(lambda sequence: _GOODBYE, force=True):
             self._loop.call_soon_threadsafe(self._work.set)
 
-    def take(self, kind: str, step: int) -> Message:
-        """Wait for one message."""
-        message = self.inbox.take(kind, step)
+    def take(self, kind: str, step: int, patience: float) -> Message:
+        """Wait for one message, for so many seconds."""
+        message = self.inbox.take(kind, step, patience)
         unconfirmed = self.inbox.read_bytes - self._confirmed.read_bytes
         if (
             unconfirmed >= _CONFIRM_BYTES

@@ -28,12 +28,10 @@ class LocalChannel(Channel):
         deadline: Deadline,
         allowed: Mapping[str, frozenset[str] | None],
     ) -> None:
-        super().__init__(name, peers, run)
+        super().__init__(name, peers, run, deadline)
         self.give_way: Callable[[], None] | None = None
         self._others: dict[str, LocalChannel] = {}
-        self._inboxes = {
-            peer: Inbox(Rules(peer, run, allowed.get(peer), self.progress), deadline.reply) for peer in peers
-        }
+        self._inboxes = {peer: Inbox(Rules(peer, run, allowed.get(peer), self.progress)) for peer in peers}
 
     @property
     def hands_over(self) -> bool:
@@ -71,7 +69,7 @@ class LocalChannel(Channel):
         inbox = self._inboxes[frm]
         try:
             if self.give_way is None:
-                return inbox.take(kind, step)
+                return inbox.take(kind, step, self.patience)
             while (message := inbox.poll(kind, step)) is None:
                 self.give_way()
             return message

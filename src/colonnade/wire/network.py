@@ -69,9 +69,9 @@ class NetworkChannel(Channel):
         deadline: Deadline = Deadline(),  # noqa: B008
         limits: Limits = LIMITS,
     ) -> None:
-        super().__init__(name, tuple(peers), run)
+        super().__init__(name, tuple(peers), run, deadline)
         _check(name, peers, order, listen, allowed)
-        self.deadline, self.limits = deadline, limits
+        self.limits = limits
         self.port: int | None = None
         self._closed = False
         self._loss: PeerLostError | None = None
@@ -115,7 +115,7 @@ class NetworkChannel(Channel):
     def _receive(self, frm: str, kind: str, step: int) -> Message:
         link = self._at(frm)
         try:
-            return link.take(kind, step)
+            return link.take(kind, step, self.patience)
         except RefusedError as error:
             if link.failure is None:
                 wire_loop().call_soon_threadsafe(self._refuse, link, error)
@@ -128,7 +128,7 @@ class NetworkChannel(Channel):
 
     def _link(self, peer: str, allowed: Mapping[str, frozenset[str] | None] | None) -> Link:
         rules = Rules(peer, self.run, allowed[peer] if allowed is not None else None, self.progress, WINDOW)
-        inbox, outbox = Inbox(rules, self.deadline.reply), Outbox(peer, self.deadline.reply, WINDOW)
+        inbox, outbox = Inbox(rules), Outbox(peer, self.deadline.reply, WINDOW)
         heartbeat = self.deadline.heartbeat
         return Link(inbox, outbox, self.limits, heartbeat, on_stop=self._stopped_by, on_refusal=self._refuse)
 

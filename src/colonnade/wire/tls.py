@@ -94,7 +94,7 @@ class Credentials:
         """
         ca_pem, certificate_pem, key_pem = (_read(path) for path in (self.ca, self.certificate, self.key))
         ca, certificate = read_certificate(ca_pem, self.ca), read_certificate(certificate_pem, self.certificate)
-        _check_private(self.key)
+        check_private(self.key)
         key = read_key(key_pem, self.key)
         if key.public_key() != certificate.public_key():
             what = f"the key does not belong to {self.certificate.name}"
@@ -141,6 +141,7 @@ def _read(path: Path) -> bytes:
         raise ConfigError(reason, where=str(path), remedy="`colonnade keys` makes it") from None
 
 
-def _check_private(path: Path) -> None:
+def check_private(path: Path) -> None:
+    """Raise a `ConfigError` if others could read the private key in `path`: whoever has it can pretend."""
     if os.name == "posix" and path.stat().st_mode & 0o077:
         raise ConfigError("the private key is open to other users", where=str(path), remedy=f"chmod 600 {path}")
