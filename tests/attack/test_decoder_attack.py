@@ -236,7 +236,9 @@ def test_guessing_before_learning_is_refused():
         make_attack("decoder").reconstruct(torch.zeros(1, 2))
 
 
-@pytest.mark.parametrize("wrong", [{"epochs": 0}, {"batch_size": 1}, {"learning_rate": -1.0}, {"epochs": 1.5}])
+@pytest.mark.parametrize(
+    "wrong", [{"epochs": 0}, {"batch_size": 1}, {"learning_rate": -1.0}, {"epochs": 1.5}, {"mixed": "nope"}]
+)
 def test_numbers_out_of_range_are_refused(wrong):
     with pytest.raises(ConfigError, match="is not allowed"):
         make_attack("decoder", **wrong)

@@ -172,6 +172,42 @@ def test_too_few_known_records_and_unknown_presets_are_refused():
         begun("sdar", evidence=known(None, records=5))
 
 
+@pytest.mark.parametrize(
+    ("name", "flag"),
+    [*((name, flag) for name in INSIDERS for flag in ("adaptive", "mixed")),
+     ("sdar", "conditional"), ("urvfl", "sync"), ("urvfl", "augment")],
+)  # fmt: skip
+def test_what_is_neither_yes_nor_no_is_refused(name, flag):
+    """Whoever writes adaptive=maybe would be told the strength of an attack that he did not ask for."""
+    for wrong in ("maybe", "no", 3, *([] if flag == "conditional" else [None])):
+        with pytest.raises(ConfigError, match=rf"{name}\.{flag}: .* is not allowed .give true or false"):
+            make_attack(name, preset="smoke", **{flag: wrong})
+    assert getattr(make_attack(name, preset="smoke", **{flag: True}), flag) is True
+
+
+@pytest.mark.parametrize(
+    ("name", "argument", "value"),
+    [
+        ("sdar", "discriminator_width", 1),
+        ("fsha", "critic_width", 0),
+        ("urvfl", "decoder_width", 0),
+        ("urvfl", "learning_rate", 0.0),
+        ("sdar", "updates", 0),
+        ("pcat", "inverse_epochs", 0),
+        ("fsha", "critic_steps", 0),
+    ],
+)
+def test_an_attack_that_could_not_learn_is_refused(name, argument, value):
+    """It would find nothing, and the verdict would read as if a defense had held."""
+    with pytest.raises(ConfigError, match=rf"{name}\.{argument}: .* is not allowed .give a .*at least"):
+        make_attack(name, preset="smoke", **{argument: value})
+
+
+def test_the_published_sdar_tells_its_decoder_the_class():
+    told = {preset: make_attack("sdar", preset=preset).conditional for preset in ("smoke", "default", "paper")}
+    assert told == {"smoke": False, "default": False, "paper": True}
+
+
 def test_guessing_before_training_says_so():
     with pytest.raises(ConfigError, match="seen no training"):
         make_attack("urvfl", preset="smoke").reconstruct_all({"left": torch.zeros(2, 48)})

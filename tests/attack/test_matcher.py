@@ -89,3 +89,8 @@ def test_ties_share_the_credit():
 def test_a_matcher_that_has_learned_nothing_says_so():
     with pytest.raises(ConfigError, match="learned nothing"):
         Matcher().scores(torch.zeros(2, 3), torch.zeros(2, 4))
+
+
+def test_what_is_neither_yes_nor_no_is_refused():
+    with pytest.raises(ConfigError, match=r"matcher\.mixed: 'nope' is not allowed"):
+        Matcher(mixed="nope")

@@ -104,6 +104,22 @@ def test_watching_a_training_changes_nothing_and_keeps_each_record_under_its_own
         assert torch.allclose(kept, told[:, None].expand_as(kept), atol=1e-5)
 
 
+def test_nobodys_uploads_pass_for_those_of_who_was_not_trained_on():
+    """A neighbour's would, and the witness would be scored on guesses about somebody else."""
+    split = np.array([0, 1, 0, 2] * 20, np.uint8)
+    timetable = Timetable(split, 8, 1, seed=0)
+    memory = Memory(timetable)
+    memory.begin(torch.nn.Identity(), {"left": (3,)}, 2)
+    for step, positions in timetable.batches(0):
+        memory.watch(
+            step, {"left": torch.rand(len(positions), 3)}, torch.zeros(len(positions)), {"left": torch.ones(1)}
+        )
+    assert len(memory.of("left", timetable.train)) == len(timetable.train)
+    for stranger in (1, len(split) + 5):
+        with pytest.raises(DataError, match="training uploaded nothing"):
+            memory.of("left", np.array([0, stranger]))
+
+
 def test_records_that_a_party_lacks_are_refused():
     timetable = Timetable(np.zeros(8, np.uint8), 4, 1, seed=0)
     memory = Memory(timetable)
@@ -115,3 +131,8 @@ def test_records_that_a_party_lacks_are_refused():
 def test_a_witness_that_has_learned_nothing_says_so():
     with pytest.raises(ConfigError, match="learned nothing"):
         Witness().reconstruct(torch.zeros(2, 1, 3))
+
+
+def test_what_is_neither_yes_nor_no_is_refused():
+    with pytest.raises(ConfigError, match=r"witness\.mixed: 'nope' is not allowed"):
+        Witness(mixed="nope")

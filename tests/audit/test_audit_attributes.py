@@ -167,6 +167,8 @@ def test_a_result_is_kept_and_prints_on_one_screen(result, tmp_path):
     assert "lab's uploads tell sex of" in printed and "blindly" in printed and "R²" in printed
     with pytest.raises(RunError, match="no result of an audit of secrets"):
         AttributeResult.load(tmp_path / "nowhere")
+    with pytest.raises(RunError, match="cannot be written: File exists"):
+        result.save(tmp_path / "attributes.json")
     (tmp_path / "attributes.json").write_text("{}")
     with pytest.raises(RunError, match="damaged"):
         AttributeResult.load(tmp_path)

@@ -24,6 +24,7 @@ import colonnade as co
 from colonnade.attack import Knowledge, make_attack, run_attack
 from colonnade.audit.attacks import fresh
 from colonnade.audit.challenge import export_challenge, read_challenge
+from colonnade.audit.evidence import draw_noise_from, working_copy
 from colonnade.audit.held_out import divide, held_out_of
 from colonnade.audit.submission import score_challenge
 from colonnade.defend import DEFENSES, Defense
@@ -147,6 +148,23 @@ def test_repeated_uploads_are_exported_for_those_who_average(noisy, folders):
     folder = export(noisy, Averaging(), folders, repeats=5)
     assert read_challenge(folder).uploads.shape[1] == 5
     assert json.loads((folder / "challenge.json").read_text())["repeats"] == 5
+
+
+def test_nobody_can_draw_the_noise_of_a_challenge_once_more(noisy, folders):
+    """Seed and names are public: with them alone all noise was taken off, and a private release was private no more."""
+    export(noisy, make_attack("decoder"), folders)
+    told, lab = read_challenge(folders[0]), noisy.parts["lab"].bottom
+    known = working_copy(noisy, ["lab"]).parts["lab"].bottom
+    draw_noise_from("lab", known, 0)
+    known_first = (torch.zeros_like(h) for h in (told.auxiliary_uploads, told.uploads))
+    *_, drawn = [known.defense.protect(h, h, train=False) for h in known_first]
+    _, targets = divide(held_out_of(noisy, None, None), 0.5, 1000, seed=0)
+    clean = lab.network(lab.features(targets.records["lab"])).detach()
+    hidden = told.uploads - clean
+    assert abs(float(torch.corrcoef(torch.stack([drawn.flatten(), hidden.flatten()]))[0, 1])) < 0.1
+    again = folders[0].parent / "again", folders[0].parent / "truth again"
+    export(noisy, make_attack("decoder"), again)
+    assert torch.equal(read_challenge(again[0]).uploads, told.uploads), "whoever has the records can repeat it"
 
 
 @DEFENSES.register("test-narrow")
@@ -370,6 +388,7 @@ def test_the_strength_of_a_submission_follows_from_what_it_was_granted(trained, 
         (["gradients_control"], {}, "can't be put into a folder"),
         (Spy(), {}, "can't be put into a folder"),
         (make_attack("pcat"), {}, "can't be put into a folder"),
+        (make_attack("sdar"), {}, "attack 'sdar' takes part in training, which can't be put into a folder"),
         (["uploads"], {"party": None}, "several parties could be attacked .choose one of lab, insurer"),
         (["uploads"], {"party": "clinic"}, "no audited party 'clinic'"),
     ],

@@ -7,7 +7,7 @@ from audit_parts import PARTIES, Spy, row, table, table_model
 import colonnade as co
 from colonnade.audit.held_out import divide, held_out_of
 from colonnade.data.split import assign_split
-from colonnade.errors import ConfigError
+from colonnade.errors import ConfigError, RunError
 from colonnade.learn.agreement import SIMULATION_SECRET
 from colonnade.learn.model import VerticalModel
 from colonnade.learn.timetable import Timetable
@@ -84,6 +84,48 @@ def test_who_asks_the_top_model_knows_the_active_partys_own_columns(trained, mon
     assert list(targets.own["clinic"].ids) == list(targets.records["lab"].ids)
     assert len(Spy.diary["uploads"]["clinic"]) == len(targets)
     assert set(result.frame["party"]) == {"lab", "insurer"}
+
+
+class Wrecker(Spy):
+    """Sends gradients that no weight survives."""
+
+    name = "wrecker"
+
+    def watch(self, step, uploads, labels, honest):
+        return {party: torch.full_like(gradient, torch.inf) for party, gradient in honest.items()}
+
+
+def test_an_attack_that_breaks_its_training_costs_the_others_nothing(trained):
+    """Hours of attacks were lost to the one whose victims' numbers ran away."""
+    result = co.audit(trained, [Wrecker(), Spy()], seeds=2, progress=False)
+    assert set(result.frame["attack"]) >= {"spy"} and "wrecker" not in set(result.frame["attack"])
+    told = [note for note in result.notes if note.startswith("left out: attack 'wrecker': the training")]
+    assert len(told) == 1 and "step 1" in told[0] and "no number" in told[0]
+    with pytest.raises(RunError, match="which nobody overlooks"):
+        co.audit(trained, Wrecker(), seeds=1, progress=False)
+
+
+def test_an_attack_that_breaks_its_last_step_costs_the_others_nothing_either(trained, monkeypatch):
+    """Nobody looks at a loss after the last gradient: what is uploaded then are no numbers."""
+
+    def watch(self, step, uploads, labels, honest):
+        spoil = torch.inf if step == honest_steps(trained) - 1 else 0.0
+        return {party: torch.full_like(gradient, spoil) for party, gradient in honest.items()}
+
+    monkeypatch.setattr(Wrecker, "watch", watch)
+    result = co.audit(trained, [Wrecker(), Spy()], seeds=1, progress=False)
+    assert set(result.frame["attack"]) >= {"spy"} and "wrecker" not in set(result.frame["attack"])
+    assert any("uploads are no numbers" in note for note in result.notes)
+
+
+def test_an_attack_that_can_not_be_run_costs_the_others_nothing_either(trained):
+    """One that began too late took what had been found before it."""
+    result = co.audit(trained, ["ridge", {"name": "pcat", "late_start": 10_000}], seeds=2, progress=False)
+    assert "ridge" in set(result.frame["attack"])
+    (told,) = [note for note in result.notes if note.startswith("left out: ")]
+    assert "before the attack began" in told
+    with pytest.raises(ConfigError, match="before the attack began"):
+        co.audit(trained, {"name": "pcat", "late_start": 10_000}, seeds=1, progress=False)
 
 
 def test_an_insider_needs_the_whole_federation(trained):

@@ -1,5 +1,7 @@
 """If these fail, a matrix loses hours of work to one kill, or keeps numbers of other settings."""
 
+import os
+import time
 from functools import partial
 
 import pandas as pd
@@ -11,8 +13,9 @@ import colonnade as co
 from colonnade.attack import ATTACKS
 from colonnade.audit import cell as cells_module
 from colonnade.audit import matrix as matrix_module
-from colonnade.audit.matrix import run_matrix
+from colonnade.audit.matrix import cells_of, missing_of, run_matrix
 from colonnade.audit.result import AuditResult
+from colonnade.audit.standing import standing_of
 from colonnade.defend import DEFENSES, Defense, Gaussian
 from colonnade.errors import ConfigError, RunError
 from colonnade.progress import Progress
@@ -123,14 +126,28 @@ def test_a_part_of_a_matrix_can_be_looked_at(tmp_path, counted):
     assert counted == {"trained": 2, "attacked": 2}, "nothing new"
     assert set(part.frame["seeds"]) == {1}
     assert part.settings["left_out"] == [
-        "linear on none, seed 1: has not been run",
-        "linear on gaussian sigma=1.0, seed 1: has not been run",
+        "linear on none, seed 1: not run",
+        "linear on gaussian sigma=1.0, seed 1: not run",
     ]
     assert told.messages == [
         "2 of 4 cells are there; not run: linear on none, seed 1, linear on gaussian sigma=1.0, seed 1"
     ]
     with pytest.raises(ConfigError, match="no cell is kept here"):
         matrix(tmp_path, seeds=[7], gather=True)
+
+
+def test_many_missing_cells_are_counted_and_few_are_named():
+    """A matrix that was stopped lacks hundreds of cells; a page of names would hide what else its notes say."""
+    cells = cells_of(["none", NOISE], ["sdar", "decoder", "ridge"], seeds=3)
+    seeds = [cell.victim.seed for cell in cells]
+    places = {seed: [place for place, one in enumerate(seeds) if one == seed] for seed in range(3)}
+    lacking = {*places[0][:1], *places[1], *places[2]}
+    assert missing_of(cells, lacking) == [
+        "sdar on none, seed 0", "all 6 cells of seed 1", "all 6 cells of seed 2"
+    ]  # fmt: skip
+    more = cells_of(["none", NOISE], ["sdar", "decoder", "ridge", "unsplit"], seeds=1)
+    assert missing_of(more, set(range(6))) == ["6 of 8 cells of seed 0"]
+    assert missing_of(cells, set()) == []
 
 
 @pytest.mark.parametrize(
@@ -185,6 +202,192 @@ def test_what_was_finished_survives_kills_and_first_seeds_come_first(tmp_path, c
     assert matrix(tmp_path).frame.equals(reference.frame)
 
 
+def killed(monkeypatch, after):
+    """Let somebody press Ctrl-C when so many cells have been computed."""
+    whole, computed = cells_module.attack_victim, []
+
+    def attack(study, job):
+        if len(computed) == after:
+            raise KeyboardInterrupt
+        computed.append(job)
+        return whole(study, job)
+
+    monkeypatch.setattr(matrix_module, "attack_victim", attack)
+
+
+def test_whoever_interrupts_a_matrix_is_told_that_it_goes_on(tmp_path, monkeypatch):
+    """People took hours of work for lost, and deleted the folder."""
+    killed(monkeypatch, after=1)
+    with pytest.raises(KeyboardInterrupt) as interruption:
+        matrix(tmp_path)
+    assert interruption.value.__notes__ == ["1 of 4 cells are kept; the same command goes on from there"]
+
+
+def test_a_stopped_matrix_tells_what_is_missing(tmp_path, monkeypatch):
+    with monkeypatch.context() as patch:
+        killed(patch, after=3)
+        with pytest.raises(KeyboardInterrupt):
+            matrix(tmp_path)
+    standing = standing_of(tmp_path)
+    assert standing.unfinished == "this matrix is unfinished: 1 of 4 cells is missing"
+    assert standing.result.notes[:2] == [
+        standing.unfinished, "left out: linear on gaussian sigma=1.0, seed 1: not run"
+    ]  # fmt: skip
+    found = standing.result.per_seed
+    assert found.equals(matrix(tmp_path, gather=True).per_seed)
+    assert {*zip(found["defense"], found["model_seed"], strict=True)} == {("none", 0), ("gaussian", 0), ("none", 1)}
+    whole = matrix(tmp_path)
+    standing = standing_of(tmp_path)
+    assert standing.unfinished is None and standing.result.frame.equals(whole.frame)
+
+
+def test_the_result_of_a_smaller_matrix_does_not_hide_what_came_after(tmp_path, monkeypatch):
+    """A study was widened, stopped and shown: its page was the old one, and said nothing."""
+    matrix(tmp_path, defenses=["none"], seeds=1)
+    with monkeypatch.context() as patch:
+        killed(patch, after=0)
+        with pytest.raises(KeyboardInterrupt):
+            matrix(tmp_path, defenses=[NOISE], seeds=1)
+    begun = standing_of(tmp_path)
+    assert set(begun.result.frame["defense"]) == {"none"}, "nothing else is there yet"
+    assert begun.unfinished == ("this matrix is unfinished: 1 of 1 cell is missing; what is told here was found before")
+    with monkeypatch.context() as patch:
+        killed(patch, after=1)
+        with pytest.raises(KeyboardInterrupt):
+            matrix(tmp_path, defenses=["none", NOISE])
+    wider = standing_of(tmp_path)
+    assert set(wider.result.frame["defense"]) == {"none", "gaussian"}
+    assert wider.unfinished == "this matrix is unfinished: 2 of 4 cells are missing"
+
+
+def test_cells_of_an_earlier_command_are_not_mixed_in(tmp_path, monkeypatch):
+    """They may be of other settings: a table would hold numbers that can't be compared."""
+    matrix(tmp_path, defenses=["none"], seeds=1, auxiliary=0.3)
+    with monkeypatch.context() as patch:
+        killed(patch, after=1)
+        with pytest.raises(KeyboardInterrupt):
+            matrix(tmp_path, defenses=["none"])
+    result = standing_of(tmp_path).result
+    assert result.per_seed.equals(matrix(tmp_path, defenses=["none"], seeds=1).per_seed)
+    assert "left out: 1 cell that the last command did not ask for" in result.notes
+
+
+def test_cells_of_one_defense_of_several_say_which(tmp_path, monkeypatch):
+    """The verdict names no defense where there is one: noise was taken for no defense at all."""
+    with monkeypatch.context() as patch:
+        killed(patch, after=1)
+        with pytest.raises(KeyboardInterrupt):
+            matrix(tmp_path, defenses=[NOISE, "none"], seeds=1)
+    unfinished = "this matrix is unfinished: 1 of 2 cells is missing; what is told here is under gaussian 1"
+    assert standing_of(tmp_path).unfinished == unfinished
+
+
+def test_a_gathered_part_is_told_until_there_is_more(tmp_path):
+    matrix(tmp_path, seeds=[0])
+    part = matrix(tmp_path, gather=True)
+    standing = standing_of(tmp_path)
+    assert standing.result.frame.equals(part.frame)
+    assert standing.unfinished == "this matrix is unfinished: 2 of 4 cells are missing"
+    (tmp_path / "beside").mkdir()
+    matrix(tmp_path / "beside")
+    for cell in (tmp_path / "beside" / "cells").glob("*-seed-1-*"):
+        cell.rename(tmp_path / "cells" / cell.name)  # as another process leaves them here
+    assert len(standing_of(tmp_path).result.per_seed) == 2 * len(part.per_seed)
+
+
+def test_cells_that_were_unpacked_by_hand_are_one_audit(tmp_path):
+    """Cells are kept and passed on without the plan of the command that made them."""
+    whole = matrix(tmp_path, dataset="patients")
+    for file in tmp_path.iterdir():
+        if file.is_file():
+            file.unlink()
+    standing = standing_of(tmp_path)
+    order = ["defense", "party", "attack", "model_seed"]
+    found, expected = (one.per_seed.sort_values(order, ignore_index=True) for one in (standing.result, whole))
+    pd.testing.assert_frame_equal(found, expected)
+    assert standing.unfinished == "4 cells of a matrix, and no matrix-plan.json that says how many it should have"
+
+
+def test_unpacked_cells_of_two_settings_are_not_averaged(tmp_path):
+    for auxiliary in (0.3, 0.5):
+        matrix(tmp_path, defenses=["none"], seeds=1, auxiliary=auxiliary)
+    (tmp_path / "matrix-plan.json").unlink()
+    (tmp_path / "audit.json").unlink()
+    damaged = tmp_path / "cells" / "ridge-on-none-seed-0-0123456789abcdef"
+    damaged.mkdir()
+    (damaged / "audit.json").write_text("{")
+    result = standing_of(tmp_path).result
+    assert set(result.frame["seeds"]) == {1}
+    other, broken = sorted(note for note in result.notes if note.startswith("left out"))
+    assert other.endswith("of other settings than a cell of the same attack on the same model")
+    assert broken == f"left out: {damaged.name}: damaged"
+
+
+def test_a_result_without_a_plan_says_what_it_does_not_tell(tmp_path, monkeypatch):
+    """Folders of earlier versions: an old result hid all cells that came after it."""
+    matrix(tmp_path, defenses=["none"], seeds=1)
+    (tmp_path / "matrix-plan.json").unlink()
+    assert standing_of(tmp_path).unfinished is None
+    killed(monkeypatch, after=2)
+    with pytest.raises(KeyboardInterrupt):
+        matrix(tmp_path)
+    (tmp_path / "matrix-plan.json").unlink()
+    standing = standing_of(tmp_path)
+    assert set(standing.result.frame["defense"]) == {"none"}
+    assert standing.unfinished == "2 of 3 cells that lie here are of another command, and not told"
+
+
+def test_a_damaged_plan_is_one_clear_error(tmp_path):
+    matrix(tmp_path, defenses=["none"], seeds=1)
+    (tmp_path / "matrix-plan.json").write_text('{"cells": [{}]}')
+    with pytest.raises(RunError, match=r"matrix-plan.json: is damaged .*or delete the file"):
+        standing_of(tmp_path)
+    matrix(tmp_path, defenses=["none"], seeds=1)
+    assert standing_of(tmp_path).unfinished is None
+
+
+def test_two_processes_may_work_on_one_matrix(tmp_path, monkeypatch):
+    """The slower one died of the first cell that both had computed."""
+    whole = cells_module.attack_victim
+
+    def overtaken(study, job):
+        monkeypatch.setattr(matrix_module, "attack_victim", whole)
+        matrix(tmp_path)
+        return whole(study, job)
+
+    monkeypatch.setattr(matrix_module, "attack_victim", overtaken)
+    slower = matrix(tmp_path)
+    assert slower.frame.equals(matrix(tmp_path).frame)
+    assert len(list((tmp_path / "cells").iterdir())) == len(list((tmp_path / "models").iterdir())) == 4
+
+
+def test_a_folder_that_cannot_be_written_is_told_before_anything_runs(tmp_path, counted):
+    (tmp_path / "out").write_text("a file")
+    with pytest.raises(RunError, match="out: cannot be written: File exists"):
+        matrix(tmp_path / "out")
+    assert counted == {"trained": 0, "attacked": 0}
+
+
+def test_half_filled_folders_are_taken_away(tmp_path, monkeypatch):
+    """Every Ctrl-C left one for good; what another process is writing right now must stay."""
+
+    def stopped(self, folder):
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(AuditResult, "save", stopped)
+        with pytest.raises(KeyboardInterrupt):
+            matrix(tmp_path, defenses=["none"], seeds=1)
+    assert list((tmp_path / "cells").iterdir()) == []
+    abandoned, written, foreign = (tmp_path / "cells" / f".{one * 16}" for one in ("a", "b", "x"))
+    for folder, age in ((abandoned, 25), (written, 1), (foreign, 25)):
+        folder.mkdir()
+        (folder / "seeds.parquet").write_bytes(b"half")
+        os.utime(folder, (time.time() - age * 3600,) * 2)
+    matrix(tmp_path, defenses=["none"], seeds=1)
+    assert {path.name for path in (tmp_path / "cells").glob(".*")} == {written.name, foreign.name}
+
+
 class Fragile(Defense):
     name = "fragile"
 
@@ -197,8 +400,23 @@ def test_a_cell_that_fails_is_left_out_and_told(tmp_path, monkeypatch):
     result = matrix(tmp_path, defenses=["none", "fragile"], seeds=1)
     assert set(result.frame["defense"]) == {"none"}
     assert any("linear on fragile, seed 0: fragile: can't stand these records" in note for note in result.notes)
+    assert standing_of(tmp_path).unfinished is None, "it was tried, and why it failed is told"
     with pytest.raises(RunError, match="no cell could be computed; the first: linear on fragile"):
         matrix(tmp_path, defenses=["fragile"], seeds=1)
+
+
+def test_a_mistake_in_somebodys_code_costs_its_own_cells_alone(tmp_path, monkeypatch):
+    """A plug-in, or a full GPU, took what others were computing with it, at every start anew."""
+
+    def prepare(self, bottom, data):
+        raise IndexError("list index out of range")
+
+    monkeypatch.setattr(Fragile, "prepare", prepare)
+    monkeypatch.setattr(DEFENSES, "_entries", {**DEFENSES._entries, "fragile": Fragile})
+    result = matrix(tmp_path, defenses=["none", "fragile"], seeds=1)
+    assert set(result.frame["defense"]) == {"none"}
+    (told,) = [note for note in result.notes if "fragile" in note]
+    assert "IndexError: list index out of range (test_audit_matrix.py, line " in told
 
 
 def test_insiders_play_in_a_matrix_too(tmp_path):
@@ -220,6 +438,9 @@ def test_a_required_protection_does_not_hinder_a_study_of_others(tmp_path):
         ({"attacks": []}, "attacks: is empty"),
         ({"attacks": [{"name": "decoder", "epochs": 0}]}, "decoder.epochs: 0 is not allowed"),
         ({"attacks": [Linear()]}, "is no name"),
+        ({"attacks": [{"name": 3}]}, "{'name': 3} is no name and no mapping with a name"),
+        ({"defenses": [{"name": Gaussian()}]}, "is no name and no mapping with a name"),
+        ({"seeds": 2.5}, "seeds: 2.5 is not allowed .give a whole number"),
         ({"engine": "cloud"}, "unknown engine 'cloud'"),
         ({"auxiliary": 0}, "no share of the records"),
     ],

@@ -1,6 +1,7 @@
 """If these fail, a result claims more than was measured, or is lost when it is kept."""
 
 import html
+import json
 import math
 
 import numpy as np
@@ -10,10 +11,12 @@ from audit_parts import Linear
 from scipy import stats
 
 import colonnade as co
+from colonnade.audit import result as result_module
 from colonnade.audit.result import AuditResult, Pictures
-from colonnade.audit.rows import NUMBERS, settings_of, strength_of, summarised
+from colonnade.audit.rows import NUMBERS, defense_names, settings_of, strength_of, summarised
 from colonnade.defend.base import Defense
 from colonnade.errors import RunError
+from colonnade.run import write_atomically
 
 KEYS = {
     "dataset": "d", "cut": 2, "defense": "gaussian", "strength": 0.5, "attack": "decoder", "knowledge": "oracle",
@@ -89,7 +92,28 @@ def test_the_verdict_is_about_the_strongest_attack():
 def test_every_defense_has_a_verdict_of_its_own():
     more = [*rows([0.2, 0.3]), *rows([0.6, 0.7], defense="none", defense_settings="{}", strength=math.nan)]
     found = AuditResult.from_rows(more, [], [], {"candidates": 20}).verdict
-    assert [one.split(":")[0] for one in found] == ["lab under gaussian (sigma 0.5)", "lab under none"]
+    assert [one.split(":")[0] for one in found] == ["lab under gaussian 0.5", "lab under none"]
+
+
+def test_a_party_without_a_defense_is_named_though_the_other_has_one():
+    """The mean of an open half and a hidden one hid whose half was open."""
+    halves = [("left", "none", 0.97), ("right", "gaussian", 0.0), ("all", "mixed", 0.48)]
+    told = [one for party, name, skill in halves for one in rows([skill], party=party, defense=name)]
+    found = AuditResult.from_rows(told, [], [], {"candidates": 20}).verdict
+    assert [line.split(":")[0] for line in found][:2] == ["left under none 0.5", "right under gaussian 0.5"]
+    assert "97.0 %" in found[0]
+
+
+def test_names_of_defenses_tell_whatever_differs_but_the_strength():
+    """Noise as published at 1 looked stronger than noise that is calibrated at 100."""
+    kinds = [("dp", 1.0, "paper"), ("dp", 100.0, "calibrated"), ("prune", 0.9, None), ("prune", 0.99, None)]
+    frame = pd.DataFrame(
+        {"defense": name, "strength": strength, "defense_settings": json.dumps({"rate": strength, "mode": mode})}
+        for name, strength, mode in kinds
+    )
+    assert defense_names(frame).tolist() == [
+        "dp 1 (mode paper)", "dp 100 (mode calibrated)", "prune 0.9", "prune 0.99",
+    ]  # fmt: skip
 
 
 def test_nothing_scored_says_nothing():
@@ -114,9 +138,52 @@ def test_a_kept_result_reads_back_as_it_was(painted, tmp_path):
     assert tidy.equals(found.frame)
 
 
+def files_of(folder):
+    return {file.name for file in folder.iterdir()}
+
+
+def test_a_result_saved_over_another_is_that_result_alone(tmp_path):
+    """Columns and pictures of last month's audit stood under this month's numbers."""
+    keys = {**KEYS, "column": "age", "kind": "number"}
+    columns = [{**keys, "seed": 0, "model_seed": 0, "skill": 0.5, "hits": math.nan, "majority": math.nan}]
+    shown = np.zeros((1, 1, 2, 2), np.float32)
+    rich = AuditResult.from_rows(rows([0.1]), columns, [Pictures(KEYS, shown, shown)], {"candidates": 20})
+    rich.save(tmp_path)
+    assert files_of(tmp_path) >= {"columns.parquet", "pictures.safetensors"}
+    read = AuditResult.load(result(0.2).save(tmp_path))
+    assert len(read.columns) == len(read.pictures) == 0
+    assert files_of(tmp_path) == {"audit.json", "audit.parquet", "seeds.parquet"}
+    AuditResult.from_rows([], [], [], {}).save(tmp_path)
+    assert files_of(tmp_path) == {"audit.json"}
+
+
+@pytest.mark.parametrize("written", range(3))
+def test_a_crash_while_saving_never_leaves_two_audits_mixed(tmp_path, monkeypatch, written):
+    """Half of the tables were another audit's, and nothing told."""
+    result(0.1).save(tmp_path)
+    left = iter(range(written))
+
+    def until_the_crash(path, data):
+        if next(left, None) is None:
+            raise KeyboardInterrupt
+        write_atomically(path, data)
+
+    monkeypatch.setattr(result_module, "write_atomically", until_the_crash)
+    with pytest.raises(KeyboardInterrupt):
+        result(0.9).save(tmp_path)
+    with pytest.raises(RunError, match="is no result of an audit"):
+        AuditResult.load(tmp_path)
+
+
 def test_columns_are_kept_too(trained, tmp_path):
     found = co.audit(trained, Linear(), seeds=1, progress=False)
     assert AuditResult.load(found.save(tmp_path)).columns.equals(found.columns)
+
+
+def test_a_folder_that_can_not_be_written_is_one_clear_error(tmp_path):
+    (tmp_path / "file").write_bytes(b"mine")
+    with pytest.raises(RunError, match="file: cannot be written: File exists"):
+        result(0.2).save(tmp_path / "file")
 
 
 def test_a_folder_without_a_result_is_told(tmp_path):

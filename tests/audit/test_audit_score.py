@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from colonnade.audit.score import MEASURES, column_scores, scores, trivial_guesses, why_no_lpips
+from colonnade.audit.score import MEASURES, column_scores, scores, trivial_guesses, trivial_scores, why_no_lpips
 from colonnade.audit.truth import Truth, check_guesses, columns_of, joined, natural, truth_of
 from colonnade.data.preparation import prepare_features
 from colonnade.data.records import Records
@@ -140,6 +140,9 @@ def test_strips_make_whole_pictures_and_nothing_else_does():
         (np.full((4, 2), np.nan), "no numbers"),
         (np.full((4, 2), "a"), "type"),
         (np.zeros((4, 2), complex), "type"),
+        (np.full((4, 2), 1e200), "beyond"),
+        (np.full((4, 2), -1e30), "beyond"),
+        (np.full((4, 2), np.finfo(np.longdouble).max), "beyond|infinite"),
     ],
 )
 def test_guesses_that_can_not_be_scored_are_refused(guesses, complaint):
@@ -163,3 +166,18 @@ def test_the_perceptual_distance_is_measured_where_its_weights_are(monkeypatch):
     monkeypatch.setattr(perceptual, "lpips", lambda guesses, images: np.arange(len(images)) / 10)
     assert why_no_lpips() is None
     assert scores(truth, truth.records)["lpips"] == pytest.approx(0.55)
+
+
+def test_trivial_scores_are_those_of_the_records_at_hand_and_nobody_can_change_them():
+    """They are remembered: others of the same numbers, or whoever adds a word to them, would change a table."""
+    whole = RNG.random((12, 3, 8, 8)).astype(np.float32)
+    shapes = whole, whole.reshape(12, 3, 4, 16)
+    for records in shapes:
+        truth = Truth(records, records.mean(0), image=True)
+        found = trivial_scores(truth, 0)
+        expected = {name: scores(truth, guess) for name, guess in trivial_guesses(truth, 0).items()}
+        assert found.keys() == expected.keys()
+        for name, numbers in expected.items():
+            assert found[name] == pytest.approx(numbers, nan_ok=True)
+        found["mean record"]["mse"] = -1.0
+        assert trivial_scores(truth, 0)["mean record"]["mse"] == expected["mean record"]["mse"]

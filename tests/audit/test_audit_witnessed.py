@@ -68,6 +68,14 @@ def test_what_was_kept_is_what_the_trained_bottoms_uploaded():
         np.testing.assert_allclose(wanted[:, 1], expected, atol=1e-5)
 
 
+def test_the_chance_of_finding_somebody_is_that_among_those_who_are_wanted():
+    """A leak that found one in fifty of 229 people was called worse than chance, which was that among 32 others."""
+    result = co.audit(table_model(), {"name": "witness", "epochs": 40}, seeds=1, progress=False)
+    held, wanted = result.settings["candidates"], result.settings["candidates_of"]["witness"]
+    said = next(line for line in result.verdict if line.startswith("insurer: witness (oracle)"))
+    assert wanted > held and f"among {wanted} in" in said and f"(by chance {100 / wanted:.2g} %)" in said
+
+
 def test_a_training_that_cannot_be_repeated_is_told():
     model = table_model()
     with pytest.raises(ConfigError, match=r"attack 'witness'.*can't be repeated here"):

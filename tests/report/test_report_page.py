@@ -3,6 +3,7 @@
 import json
 import re
 import shutil
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -11,11 +12,14 @@ import pytest
 from typer.testing import CliRunner
 
 import colonnade as co
+from colonnade.audit.result import Pictures
 from colonnade.cli import app
 from colonnade.report import gather, report_page, write_report
 from colonnade.report.chapters import sections
 from colonnade.report.flow import MEANING, traffic
+from colonnade.report.gather import Study
 from colonnade.report.graph_drawing import layout
+from colonnade.report.page import audit_page
 from colonnade.report.verdict import sentences
 from colonnade.run import Run
 
@@ -41,6 +45,107 @@ def test_every_number_of_a_chart_stands_in_its_table(study):
         told = {round(cell, 9) for row in chart.table.rows for cell in row if isinstance(cell, int | float)}
         drawn = {round(y, 9) for trace in chart.data for y in trace["y"] if y is not None}
         assert drawn <= told, chart.title
+
+
+def shown_of(parties, side=32):
+    """Return the gallery of an audit with pictures of these parties, and its page."""
+    rng = np.random.default_rng(0)
+    keys = {"dataset": "d", "cut": 6, "defense": "none", "strength": 0.0, "defense_settings": "{}", "attack": "ridge"}
+    keys |= {"knowledge": "oracle", "attack_settings": "{}"}
+    row = dict.fromkeys(("mse", "psnr", "ssim", "lpips", "skill", "identification", "asr", "accuracy"), 0.5)
+    rows = [{**keys, "party": party, "seed": 0, "model_seed": 0, **row, "accuracy_cost": 0.0} for party in parties]
+    drawn = rng.random((2, len(parties), 8, 3, side, side)).astype(np.float32)
+    pictures = [Pictures({**keys, "party": party}, *drawn[:, place]) for place, party in enumerate(parties)]
+    result = co.AuditResult(pd.DataFrame(rows), pictures=pictures)
+    study = Study("Audit", Path(), audits={"audit": result})
+    (gallery,) = (block for section in sections(study) for block in section.blocks if block.kind == "gallery")
+    return gallery, audit_page(result)
+
+
+def test_whole_pictures_are_shown_and_not_their_halves_again():
+    """A page of a whole matrix had 51 MB."""
+    assert [shot.title for shot in shown_of(["left", "right", "all"])[0].shots] == [
+        "ridge (oracle) on all, defense none"
+    ]
+    assert len(shown_of(["left", "right"])[0].shots) == 2
+
+
+def test_a_picture_takes_no_more_of_a_page_than_it_has_pixels():
+    gallery, page = shown_of(["all"])
+    raw = 3 * 32 * 32
+    (shot,) = gallery.shots
+    assert all(len(source) < 1.5 * raw for source in (*shot.originals, *shot.guesses))
+    assert "image-rendering: pixelated; height: 96px" in page, "the browser magnifies them"
+
+
+SKILLS = {("none", np.nan): (0.9, 0.8, 0.3), ("prune", 0.9): (0.7, 0.5, 0.3), ("keystone", 32.0): (-2.0, 0.1, 0.05)}
+TRIED = (("decoder", "weak"), ("decoder", "strong"), ("sdar", "default"))
+
+
+def many_defenses(parties=("left", "all")):
+    """Return an audit of three defenses and three attacks, two of one name; Keystone is the best."""
+    scored = dict.fromkeys(("mse", "psnr", "ssim", "lpips", "identification", "asr"), 0.5)
+    scored |= {"dataset": "d", "cut": 6, "seed": 0, "model_seed": 0, "accuracy": 0.6, "accuracy_cost": 0.02}
+    rows = []
+    for (defense, strength), skills in SKILLS.items():
+        defended = {"defense": defense, "strength": strength, "defense_settings": json.dumps({"s": str(strength)})}
+        for (attack, preset), skill in zip(TRIED, skills, strict=True):
+            attacked = {"attack": attack, "knowledge": "oracle", "attack_settings": json.dumps({"preset": preset})}
+            rows += [{**defended, **attacked, **scored, "party": party, "skill": skill} for party in parties]
+    return co.AuditResult(pd.DataFrame(rows))
+
+
+def tables_of(result):
+    study = Study("Audit", Path(), audits={"audit": result})
+    return {block.title: block for one in sections(study) for block in one.blocks if block.kind == "table"}
+
+
+def test_many_defenses_stand_in_one_table_the_best_first():
+    """Whoever audits 23 defenses had 69 sentences and 500 rows to read."""
+    (found,) = (table for title, table in tables_of(many_defenses()).items() if "under each defense" in title)
+    attacks = ["decoder (preset weak)", "decoder (preset strong)", "sdar"]
+    assert sorted(found.columns) == sorted(["defense", "accuracy", "accuracy_cost", "strongest", *attacks])
+    rows = [dict(zip(found.columns, row, strict=True)) for row in found.rows]
+    best_first = [("keystone 32", 0.1), ("prune 0.9", 0.7), ("none", 0.9)]
+    assert [(row["defense"], row["strongest"]) for row in rows] == best_first
+    assert [row["decoder (preset weak)"] for row in rows] == [-2, 0.7, 0.9]
+    assert found.shaded and not {"defense", "accuracy", "accuracy_cost"} & set(found.shaded)
+    page = audit_page(many_defenses())
+    assert 'style="--share: 0%">-2<' in page and 'style="--share: 54%">0.9<' in page
+    alone = co.AuditResult(many_defenses().per_seed.query("defense == 'none'"))
+    assert not any("under each defense" in title for title in tables_of(alone))
+
+
+def test_audits_of_several_cuts_are_not_averaged():
+    """A defense that hides at one cut and not at another was shown halfway between."""
+    deeper = many_defenses().per_seed.assign(cut=9)
+    deeper.loc[deeper["defense"] == "keystone", "skill"] = 0.95
+    audits = {"six": many_defenses(), "nine": co.AuditResult(deeper), "six again": many_defenses()}
+    for chosen, about in ((["six", "nine"], ["cut"]), (["six", "six again"], ["audit"])):
+        study = Study("Audits", Path(), audits={name: audits[name] for name in chosen})
+        tables = {block.title: block for one in sections(study) for block in one.blocks if block.kind == "table"}
+        (found,) = (table for title, table in tables.items() if "under each defense" in title)
+        assert list(found.columns[:2]) == [*about, "defense"] and len(found.rows) == 6
+        rows = [dict(zip(found.columns, row, strict=True)) for row in found.rows]
+        strongest = {row[about[0]]: row["strongest"] for row in rows if row["defense"] == "keystone 32"}
+        assert strongest == ({6: 0.1, 9: 0.95} if about == ["cut"] else {"six": 0.1, "six again": 0.1})
+
+
+def test_what_is_said_of_many_defenses_names_them_shortly_and_the_best_first():
+    told = many_defenses().verdict
+    assert [line.split(":")[0] for line in told] == [
+        "whole pictures under keystone 32", "whole pictures under prune 0.9", "whole pictures under none",
+    ]  # fmt: skip
+    halves = many_defenses(("left", "right")).verdict
+    assert [line.split(" under")[0] for line in halves] == ["left"] * 3 + ["right"] * 3
+    assert "under" not in co.AuditResult(many_defenses().per_seed.query("defense == 'none'")).verdict[0]
+
+
+def test_so_many_sentences_are_folded():
+    rows = many_defenses(("left",)).per_seed
+    many = pd.concat([rows.assign(party=f"party {number}") for number in range(6)], ignore_index=True)
+    first, details = sentences(Study("Audit", Path(), audits={"audit": co.AuditResult(many)}))
+    assert len(details) == 18 and first == details[:8]
 
 
 def test_weights_that_looks_found_are_drawn_by_step(tmp_path):

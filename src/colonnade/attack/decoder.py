@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from colonnade.attack.base import Attack, Strength
 from colonnade.attack.evidence import Evidence, Knowledge
 from colonnade.attack.registry import ATTACKS
-from colonnade.errors import ConfigError, DataError, nearest
+from colonnade.errors import ConfigError, DataError
 from colonnade.federation.task import OptimizerSettings
 from colonnade.learn.optimize import learning_rate
 from colonnade.learn.repeated import RepeatedStep
@@ -22,7 +22,7 @@ from colonnade.nets.decoder import build_decoder
 from colonnade.nets.device import on_device, precision
 from colonnade.nets.shapes import Shape
 from colonnade.nets.weights import initialised
-from colonnade.strength import number
+from colonnade.strength import number, one_of, yes_or_no
 
 FEWEST_PAIRS = 20
 _Pairs = tuple[Tensor, Tensor]
@@ -86,14 +86,13 @@ class Decoder(Attack):
         mixed: bool = False,
     ) -> None:
         super().__init__()
-        if preset not in PRESETS:
-            raise ConfigError(f"unknown preset '{preset}'", where="decoder.preset", remedy=nearest(preset, PRESETS))
-        self.preset, self._recipe = preset, PRESETS[preset]
+        self.preset = one_of("decoder.preset", preset, PRESETS)
+        self._recipe = PRESETS[self.preset]
         chosen = self._recipe.epochs if epochs is None else epochs
         self.epochs = int(number("decoder.epochs", chosen, at_least=1, whole=True))
         self.batch_size = int(number("decoder.batch_size", batch_size, at_least=2, whole=True))
         self.learning_rate = number("decoder.learning_rate", learning_rate, at_least=1e-12)
-        self.mixed = mixed
+        self.mixed = yes_or_no("decoder.mixed", mixed)
         self.network: nn.Module | None = None
 
     @property

@@ -65,6 +65,9 @@ class Evidence:
     Attributes:
         input_shape: shape of one record of the victim, which every attack must know to guess one.
         held: what there is, under the names of `Knowledge`.
+        moved: whether the victim moves its pictures a little each time it trains on them, as `task.augment` tells all.
+        disguise: what the victim's defense does to records before its network sees them, with draws of the attacker's
+            own; None where that is nothing, or where `defense_operator` is not granted.
 
     >>> import torch
     >>> evidence = Evidence((4,), {"uploads": torch.zeros(2, 3)})
@@ -74,6 +77,8 @@ class Evidence:
 
     input_shape: tuple[int, ...]
     held: Mapping[str, Any]
+    moved: bool = False
+    disguise: Callable[[Tensor], Tensor] | None = None
 
     uploads: ClassVar[_Thing[Tensor]] = _Thing(Knowledge.UPLOADS)
     labels: ClassVar[_Thing[Tensor]] = _Thing(Knowledge.LABELS)
@@ -95,10 +100,13 @@ class Evidence:
         missing = sorted(name for name in wanted if name not in self.held)
         if missing:
             remedy = "bring it along, or choose an attack that needs less"
+            if missing == [Knowledge.DEFENSE_OPERATOR]:
+                remedy = "bring it along; where a defense keeps secrets nobody can: leave 'adaptive' out"
             raise ConfigError(f"it needs {', '.join(missing)}, which is not there", where=where, remedy=remedy)
         held: dict[str, Any] = {name: self.held[name] for name in wanted}
         if Knowledge.ARCHITECTURE in held and Knowledge.AUXILIARY_RECORDS not in held:
             # A veil that was fitted on records would tell of them.
             factory = held[Knowledge.ARCHITECTURE]
             held[Knowledge.ARCHITECTURE] = getattr(factory, "without_records", lambda: factory)()
-        return Evidence(self.input_shape, held)
+        disguise = self.disguise if Knowledge.DEFENSE_OPERATOR in wanted else None
+        return Evidence(self.input_shape, held, self.moved, disguise)

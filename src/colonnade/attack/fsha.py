@@ -53,6 +53,7 @@ class Fsha(Shadowing):
     knowledge: ClassVar[frozenset[Knowledge]] = frozenset(
         {Knowledge.UPLOADS, Knowledge.AUXILIARY_RECORDS, Knowledge.GRADIENTS_CONTROL}
     )
+    may_be_nothing: ClassVar[frozenset[str]] = frozenset({"penalty"})
     presets: ClassVar[Mapping[str, Mapping[str, Any]]] = {
         "smoke": {
             "decoder_width": 16, "critic_width": 32, "critic_steps": 1,
@@ -116,9 +117,9 @@ class Fsha(Shadowing):
 
     def see(self, step: int, uploads: list[Tensor], labels: Tensor) -> list[Tensor]:
         """Return gradients that lower the critics' verdicts on the uploads; teach pilots, decoder and critics."""
-        whole = self.auxiliary[self.draw(len(labels))]
-        piloted = self.imitate(whole)
-        step_down(self._reproduce, functional.mse_loss(self.decode(piloted), whole))
+        known = self.known(self.draw(len(labels)))
+        piloted = self.imitate(known.shown)
+        step_down(self._reproduce, functional.mse_loss(self.decode(piloted), known.whole))
         for _ in range(self.critic_steps):
             triples = zip(self.critics, uploads, piloted, strict=True)
             losses = [self._critic_loss(critic, upload, pilot.detach()) for critic, upload, pilot in triples]

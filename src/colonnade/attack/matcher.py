@@ -21,7 +21,7 @@ from colonnade.nets.blocks import BasicBlock, Dense
 from colonnade.nets.device import on_device, precision
 from colonnade.nets.shapes import Shape
 from colonnade.nets.weights import initialised
-from colonnade.strength import number
+from colonnade.strength import number, yes_or_no
 
 _CODE = 128
 _WIDTH = 256
@@ -67,7 +67,7 @@ class Matcher(Attack):
         self.patience = int(number("matcher.patience", patience, at_least=1, whole=True))
         self.batch_size = int(number("matcher.batch_size", batch_size, at_least=2, whole=True))
         self.rate = number("matcher.rate", rate, at_least=1e-12)
-        self.mixed = mixed
+        self.mixed = yes_or_no("matcher.mixed", mixed)
         self._twins: _Twins | None = None
         self._fitted = False
 

@@ -46,6 +46,7 @@ class Pcat(Shadowing):
         {Knowledge.UPLOADS, Knowledge.LABELS, Knowledge.AUXILIARY_RECORDS, Knowledge.AUXILIARY_LABELS}
     )
     needs_top: ClassVar[bool] = True
+    may_be_nothing: ClassVar[frozenset[str]] = frozenset({"late_start", "refine_steps"})
     presets: ClassVar[Mapping[str, Mapping[str, Any]]] = {
         "smoke": {
             "decoder_width": 16,
@@ -114,7 +115,7 @@ class Pcat(Shadowing):
         if self._seen <= self.late_start:
             return
         rows = self.draw_like(labels)
-        outputs = self.ask_top(self.imitate(self.auxiliary[rows]))
+        outputs = self.ask_top(self.imitate(self.known(rows).shown))
         step_down(self._serve, functional.cross_entropy(outputs, self.auxiliary_labels[rows]))
 
     def finish(self) -> None:
@@ -143,6 +144,6 @@ class Pcat(Shadowing):
             whole = nn.Parameter(start.clone())
             refine = self.adam([whole], self.refine_rate)
             for _ in range(self.refine_steps):
-                pairs = zip(self.imitate(whole), uploads, strict=True)
+                pairs = zip(self.imitate(self.strips(whole)), uploads, strict=True)
                 step_down(refine, torch.stack([functional.mse_loss(made, upload) for made, upload in pairs]).sum())
         return whole.detach()

@@ -17,7 +17,7 @@ from colonnade.nets.adversarial import build_conditional, build_conditional_disc
 from colonnade.nets.decoder import build_decoder
 from colonnade.nets.device import on_device
 from colonnade.nets.shapes import Shape
-from colonnade.strength import number
+from colonnade.strength import number, yes_or_no
 
 
 @ATTACKS.register("sdar")
@@ -39,7 +39,8 @@ class Sdar(Shadowing):
         learning_rate: of the simulators' Adam (published: 1e-3); the decoder's is half of it, and the discriminators'
             is `fooling` times it, as published.
         fooling: weight of the discriminator in the simulators' loss (published: 0.02).
-        conditional: tell the decoder the class of each record, in training and when it guesses.
+        conditional: tell the decoder the class of each record, in training and when it guesses. None does so in the
+            preset `paper`, as published, and not in ours.
         batch_size: auxiliary records per step.
         adaptive: pass the simulators' outputs through the public operator of the victims' defense.
         mixed: compute in bfloat16 where the device gains from it.
@@ -74,7 +75,7 @@ class Sdar(Shadowing):
         updates: int | None = None,
         learning_rate: float | None = None,
         fooling: float = 0.02,
-        conditional: bool = False,
+        conditional: bool | None = None,
         batch_size: int = 128,
         adaptive: bool = False,
         mixed: bool = False,
@@ -87,7 +88,7 @@ class Sdar(Shadowing):
         }
         super().__init__(preset, given, batch_size=batch_size, adaptive=adaptive, mixed=mixed)
         self.fooling = number("sdar.fooling", fooling, at_least=0)
-        self.conditional = conditional
+        self.conditional = preset == "paper" if conditional is None else yes_or_no("sdar.conditional", conditional)
 
     def set_up(self) -> None:
         """Build the discriminators and the optimisers."""
@@ -108,16 +109,16 @@ class Sdar(Shadowing):
         """Teach simulators, discriminators and decoder from one batch."""
         for _ in range(self.updates):
             rows = self.draw(self.batch_size)
-            whole, classes = self.auxiliary[rows], self.auxiliary_labels[rows]
-            simulated = self.imitate(whole)
+            known, classes = self.known(rows), self.auxiliary_labels[rows]
+            simulated = self.imitate(known.shown)
             task = functional.cross_entropy(self.ask_top(simulated), classes)
             step_down(self._simulate, task + self.fooling * self._judged(simulated, classes, as_victims=True))
             apart = self._judged(uploads, labels, as_victims=True)
             apart += self._judged([upload.detach() for upload in simulated], classes, as_victims=False)
             step_down(self._spot, apart)
             with torch.no_grad():
-                simulated = self.imitate(whole)
-            step_down(self._reproduce, functional.mse_loss(self._decode(simulated, classes), whole))
+                simulated = self.imitate(known.shown)
+            step_down(self._reproduce, functional.mse_loss(self._decode(simulated, classes), known.whole))
 
     def make_decoder(self, upload_shape: Shape, record_shape: Shape, seed: int) -> nn.Module:
         """Return an untrained decoder; one that is told the class if `conditional`."""

@@ -8,7 +8,7 @@ import math
 from abc import abstractmethod
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NamedTuple
 
 import torch
 from torch import Tensor, nn
@@ -17,14 +17,25 @@ from torch.nn import functional
 from colonnade.attack.evidence import Knowledge
 from colonnade.attack.insider import Insider
 from colonnade.errors import ConfigError, DataError, nearest
+from colonnade.learn.augment import Shifts
 from colonnade.nets.adversarial import Pilot
 from colonnade.nets.decoder import build_decoder
 from colonnade.nets.device import on_device, precision
 from colonnade.nets.shapes import Shape
-from colonnade.strength import number
+from colonnade.strength import number, one_of, yes_or_no
 
 FEWEST_RECORDS = 20
+NARROWEST = 4
+LEAST = {int: 1, float: 1e-9}
+"""What an argument is at least: an attack that can't learn finds nothing, and a defense would get the credit."""
 CHUNK = 1024
+
+
+class Known(NamedTuple):
+    """Auxiliary records of whole people, and each victim's part of them as its network would see it."""
+
+    whole: Tensor
+    shown: Sequence[Tensor]
 
 
 class SideBySide:
@@ -75,6 +86,8 @@ class Shadowing(Insider):
 
     needs_top: ClassVar[bool] = False
     """Whether shadows' uploads go through the top model: then every party that uploads must have one."""
+    may_be_nothing: ClassVar[frozenset[str]] = frozenset()
+    """Arguments of presets that may be 0: without these steps it is still an attack."""
     presets: ClassVar[Mapping[str, Mapping[str, Any]]]
     """What arguments left at None stand for: `smoke` shows that it runs, `default` is ours, `paper` the published."""
 
@@ -88,23 +101,22 @@ class Shadowing(Insider):
         Args:
             preset: the row of `presets` that fills what is not given.
             given: arguments that a preset can fill, by name; each becomes an attribute.
-            adaptive: pass the shadows' outputs through the public operator of the victims' defense.
+            adaptive: pass the shadows' outputs through the public operator of the victims' defense, and disguise what
+                they are shown as it does.
             mixed: compute in bfloat16 where the device gains from it.
             batch_size: auxiliary records per step outside the run's own batches.
         """
         super().__init__()
-        if preset not in self.presets:
-            raise ConfigError(
-                f"unknown preset '{preset}'", where=f"{self.name}.preset", remedy=nearest(preset, self.presets)
-            )
-        self.preset, self.adaptive, self.mixed = preset, adaptive, mixed
+        self.preset = one_of(f"{self.name}.preset", preset, self.presets)
+        self.adaptive = yes_or_no(f"{self.name}.adaptive", adaptive)
+        self.mixed = yes_or_no(f"{self.name}.mixed", mixed)
         for argument, value in given.items():
             usual = self.presets[preset][argument]
             chosen = usual if value is None else value
-            whole = isinstance(usual, int)
-            setattr(self, argument, number(f"{self.name}.{argument}", chosen, at_least=0, whole=whole))
+            least, whole = self._least(argument, usual), isinstance(usual, int)
+            setattr(self, argument, number(f"{self.name}.{argument}", chosen, at_least=least, whole=whole))
         self.batch_size = int(number(f"{self.name}.batch_size", batch_size, at_least=2, whole=True))
-        if adaptive:
+        if self.adaptive:
             self.strength = "adaptive"  # type: ignore[misc]
             self.knowledge = self.knowledge | {Knowledge.DEFENSE_OPERATOR}  # type: ignore[misc]
 
@@ -120,6 +132,7 @@ class Shadowing(Insider):
         self.upload_layout = SideBySide([shapes[victim] for victim in self.victims])
         self.record_layout = SideBySide([self.evidence[victim].input_shape for victim in self.victims])
         self._take_auxiliary()
+        self._moves = [self._moves_of(victim) for victim in self.victims]
         shadows = [self.make_shadow(victim, shapes[victim], self.new_seed()) for victim in self.victims]
         self.shadows = on_device(nn.ModuleList(shadows), self.device)
         decoder = self.make_decoder(self.upload_layout.shape, self.record_layout.shape, self.new_seed())
@@ -202,14 +215,22 @@ class Shadowing(Insider):
         """Return the rows of so many random auxiliary records."""
         return torch.randint(len(self.auxiliary), (count,), generator=self.generator).to(self.device)
 
+    def known(self, rows: Tensor) -> Known:
+        """Return these auxiliary records as their owners would train on them.
+
+        Where a federation moves pictures, each party moves its strips by draws of its own. A discriminator that
+        compared moved records with unmoved ones would learn to tell the moves. An adaptive attack disguises them too.
+        """
+        return self._as_trained_on(self.strips(self.auxiliary[rows]), self._moves)
+
     def strips(self, whole: Tensor) -> list[Tensor]:
         """Return each victim's part of whole records."""
         return self.record_layout.cut(whole)
 
-    def imitate(self, whole: Tensor) -> list[Tensor]:
-        """Return what the shadows make of whole records; behind the defense's operator if the attack is adaptive."""
+    def imitate(self, strips: Sequence[Tensor]) -> list[Tensor]:
+        """Return what the shadows make of each victim's records, behind its operator if the attack is adaptive."""
         with self.precision():
-            made = [shadow(strip) for shadow, strip in zip(self.shadows, self.strips(whole), strict=True)]
+            made = [shadow(strip) for shadow, strip in zip(self.shadows, strips, strict=True)]
         made = [upload.float() for upload in made]
         if not self.adaptive:
             return made
@@ -218,7 +239,7 @@ class Shadowing(Insider):
 
     def calibrate(self, uploads: list[Tensor]) -> None:
         """Let pilots take after the first uploads that are seen; shadows of a known architecture need no such help."""
-        strips = self.strips(self.auxiliary[self.draw(self.batch_size)])
+        strips = self.known(self.draw(self.batch_size)).shown
         for shadow, upload, strip in zip(self.shadows, uploads, strips, strict=True):
             if isinstance(shadow, Pilot):
                 shadow.take_after(upload, strip)
@@ -257,18 +278,18 @@ class Shadowing(Insider):
             shuffled = train[torch.randperm(len(train), generator=self.generator).to(self.device)]
             for rows in torch.split(shuffled, self.batch_size):
                 if len(rows) > 1:  # batch normalisation can't take a single record
-                    whole = self.augmented(self.auxiliary[rows]) if augment else self.auxiliary[rows]
-                    step_down(optimizer, self.decoding_error(whole))
+                    known = self.augmented(self.auxiliary[rows]) if augment else self.known(rows)
+                    step_down(optimizer, self.decoding_error(known))
             error = self._held_back_error(learners, held_back)
             if error < best_error:
                 best_error, best = error, copy.deepcopy(learners.state_dict())
         learners.load_state_dict(best)
 
-    def decoding_error(self, whole: Tensor) -> Tensor:
+    def decoding_error(self, known: Known) -> Tensor:
         """Return the mean squared error of guessing auxiliary records from their shadows' uploads."""
-        return functional.mse_loss(self.decode(self.imitate(whole)), whole)
+        return functional.mse_loss(self.decode(self.imitate(known.shown)), known.whole)
 
-    def augmented(self, whole: Tensor) -> Tensor:
+    def augmented(self, whole: Tensor) -> Known:
         """Return whole images shifted by up to an eighth of their width and half of them mirrored, drawn afresh."""
         if len(self.record_layout.shape) != 3:
             raise ConfigError("only images can be augmented", where=f"attack '{self.name}'", remedy="augment=False")
@@ -279,7 +300,7 @@ class Shadowing(Insider):
         padded = functional.pad(whole, [border] * 4)
         windows = padded.unfold(2, height, 1).unfold(3, width, 1)
         shifted = windows[torch.arange(count, device=self.device), :, shifts[0], shifts[1]]
-        return torch.where(mirrored, shifted.flip(-1), shifted)
+        return self._as_trained_on(self.strips(torch.where(mirrored, shifted.flip(-1), shifted)))
 
     def adam(self, parameters: Iterable[nn.Parameter], learning_rate: float) -> torch.optim.Adam:
         """Return an optimiser for some of the attack's networks."""
@@ -322,11 +343,32 @@ class Shadowing(Insider):
         self._mean = self.auxiliary.mean(0)
         self._ranges = [(records.min().item(), records.max().item()) for records in given]
 
+    def _as_trained_on(self, strips: Sequence[Tensor], moves: Sequence[Shifts | None] | None = None) -> Known:
+        disguises = [self.evidence[victim].disguise for victim in self.victims]
+        seen = [disguise(strip) if disguise else strip for disguise, strip in zip(disguises, strips, strict=True)]
+        whole, shown = [], []
+        for strip, one, move in zip(strips, seen, moves or [None] * len(strips), strict=True):
+            # Of a strip and its disguise, laid on one another, both move alike.
+            both = move(torch.cat([strip, one], dim=1)) if move else None
+            first, second = (strip, one) if both is None else both.chunk(2, dim=1)
+            whole.append(first)
+            shown.append(second)
+        return Known(self.record_layout.join(whole), shown)
+
+    def _least(self, argument: str, usual: float) -> float:
+        if argument in self.may_be_nothing:
+            return 0
+        return NARROWEST if argument.endswith("width") else LEAST[type(usual)]
+
+    def _moves_of(self, victim: str) -> Shifts | None:
+        return Shifts(self.new_seed(), self.device) if self.evidence[victim].moved else None
+
     @torch.no_grad()
     def _held_back_error(self, learners: nn.Module, rows: Tensor) -> float:
         with in_prediction(learners):
             parts = torch.split(rows, CHUNK)
-            errors = [self.decoding_error(self.auxiliary[part]) * len(part) for part in parts]
+            known = [self._as_trained_on(self.strips(self.auxiliary[part])) for part in parts]
+            errors = [self.decoding_error(one) * len(one.whole) for one in known]
         return float(sum(errors) / len(rows))
 
 

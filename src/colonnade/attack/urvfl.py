@@ -14,6 +14,7 @@ from colonnade.attack.registry import ATTACKS
 from colonnade.attack.shadow import Shadowing, step_down
 from colonnade.nets.adversarial import build_class_discriminator
 from colonnade.nets.device import on_device
+from colonnade.strength import yes_or_no
 
 
 @ATTACKS.register("urvfl")
@@ -38,9 +39,9 @@ class Urvfl(Shadowing):
         pretrain_epochs: passes over the auxiliary records before the run (published: 20, over 4,545 records).
         learning_rate: of Adam, for all of the attack's networks (published: 1e-4).
         sync: the "Sync" variant: no pretraining, shadows and decoder learn while they attack.
-        augment: shift and mirror auxiliary images, afresh for each batch, while the decoder learns from them. The
-            discriminator always compares plain records, because victims' records are not augmented either.
-            Wrong for images that a mirror changes, as it does digits.
+        augment: shift and mirror auxiliary images, afresh for each batch, while the decoder learns from them. Wrong for
+            images that a mirror changes, as it does digits. The discriminator always compares records as victims train
+            on them: moved where the task moves them, never mirrored.
         batch_size: auxiliary records per step of pretraining.
         adaptive: pass the shadows' outputs through the public operator of the victims' defense.
         mixed: compute in bfloat16 where the device gains from it.
@@ -57,6 +58,7 @@ class Urvfl(Shadowing):
             Knowledge.GRADIENTS_CONTROL,
         }
     )
+    may_be_nothing: ClassVar[frozenset[str]] = frozenset({"pretrain_epochs"})
     presets: ClassVar[Mapping[str, Mapping[str, Any]]] = {
         "smoke": {"decoder_width": 16, "pretrain_epochs": 5, "learning_rate": 1e-3},
         "default": {"decoder_width": 64, "pretrain_epochs": 60, "learning_rate": 1e-4},
@@ -80,7 +82,8 @@ class Urvfl(Shadowing):
     ) -> None:
         given = {"decoder_width": decoder_width, "pretrain_epochs": pretrain_epochs, "learning_rate": learning_rate}
         super().__init__(preset, given, batch_size=batch_size, adaptive=adaptive, mixed=mixed)
-        self.sync, self.augment = sync, augment
+        self.sync = yes_or_no("urvfl.sync", sync)
+        self.augment = yes_or_no("urvfl.augment", augment)
 
     def set_up(self) -> None:
         """Build the discriminators; unless `sync`, teach shadows and decoder and freeze them."""
@@ -101,11 +104,11 @@ class Urvfl(Shadowing):
     def see(self, step: int, uploads: list[Tensor], labels: Tensor) -> list[Tensor]:
         """Return gradients that make each upload pass for the shadow's of its class; teach the discriminators."""
         rows = self.draw(len(labels))
-        whole, classes = self.auxiliary[rows], self.auxiliary_labels[rows]
+        known, classes = self.known(rows), self.auxiliary_labels[rows]
         if self.sync:
-            step_down(self._reproduce, self.decoding_error(self.augmented(whole) if self.augment else whole))
+            step_down(self._reproduce, self.decoding_error(self.augmented(known.whole) if self.augment else known))
         with torch.no_grad():
-            imitated = self.imitate(whole)
+            imitated = self.imitate(known.shown)
         answers: list[Tensor] = []
         losses = []
         for discriminator, upload, shadow in zip(self.discriminators, uploads, imitated, strict=True):

@@ -17,6 +17,7 @@ from colonnade.attack.registry import ATTACKS
 from colonnade.data.batches import Positions
 from colonnade.errors import ConfigError, DataError
 from colonnade.learn.timetable import Timetable
+from colonnade.strength import yes_or_no
 
 KEPT_WHOLE = 600
 """Uploads of at most so many numbers are kept one by one; of longer ones, which would fill the memory, the mean."""
@@ -57,7 +58,9 @@ class Memory:
             if len(upload) != len(rows):
                 what = f"{len(upload)} uploads came for {len(rows)} records"
                 raise DataError(what, where=party, remedy="let a witness watch parties that hold every record")
-            kept, told = self._kept[party], upload.detach().float().cpu()
+            told = upload.detach().float()
+            # Where uploads are: the way to the host and back would take longer than to keep them.
+            kept = self._kept[party] = self._kept[party].to(told.device)
             if kept.shape[1] == epochs:
                 kept[rows, epoch] = told
             else:
@@ -69,7 +72,7 @@ class Memory:
 
         Of long uploads there is the mean alone, as if there had been one epoch.
         """
-        return self._kept[party][self._rows(positions)]
+        return self._kept[party][self._rows(positions)].cpu()
 
     def _at(self, step: int) -> tuple[int, Positions]:
         """Return the epoch of a step, and whose records it was about."""
@@ -79,7 +82,15 @@ class Memory:
         return epoch, self._batches[step]
 
     def _rows(self, positions: Positions) -> Tensor:
-        return torch.from_numpy(np.searchsorted(self._timetable.train, positions))
+        trained_on = self._timetable.train
+        rows = np.searchsorted(trained_on, positions)
+        if (rows == len(trained_on)).any() or (trained_on[rows] != positions).any():
+            # The nearest record's uploads would pass for theirs.
+            remedy = "ask for people who were trained on"
+            raise DataError(
+                "of some of these records training uploaded nothing", where="attack 'witness'", remedy=remedy
+            )
+        return torch.from_numpy(rows)
 
 
 @ATTACKS.register("witness")
@@ -110,7 +121,8 @@ class Witness(Attack):
 
     def __init__(self, epochs: int | None = None, mixed: bool = False) -> None:
         super().__init__()
-        self.epochs, self.mixed = self._decoder(epochs, mixed).epochs, mixed
+        self.mixed = yes_or_no("witness.mixed", mixed)
+        self.epochs = self._decoder(epochs, self.mixed).epochs
         self._reader: tuple[Decoder, Callable[[Tensor], Tensor]] | None = None
 
     @property

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from typing import Any, TypeVar
 
 from torch import Tensor
 
 from colonnade.attack import Attack, Insider, Knowledge, make_attack, run_attack
 from colonnade.attack.evidence import Evidence
-from colonnade.audit.evidence import before_training, draw_noise_from, uploads_of
+from colonnade.audit.evidence import before_training, draw_noise_on, uploads_of
 from colonnade.audit.held_out import HeldOut
-from colonnade.errors import ConfigError
+from colonnade.errors import ConfigError, RunError
 from colonnade.federation.federation import Federation
 from colonnade.learn.model import VerticalModel
 from colonnade.learn.part import BottomPart
@@ -20,6 +21,11 @@ from colonnade.learn.train import train
 
 AttackChoice = str | Attack | Mapping[str, Any]
 """A name, `{"name": ..., parameters...}`, or an attack."""
+
+
+class SpoiledTrainingError(RunError):
+    """An attack drove its victims until their numbers ran away: it has found nothing, and others may have."""
+
 
 A = TypeVar("A", bound=Attack)
 Inside = TypeVar("Inside", bound=Insider)
@@ -65,6 +71,9 @@ def attack_inside(
     defenses = defenses_of(model)
     curious, attacked = train_inside(insider, model, federation, auxiliary, defenses, seed=seed, device=device)
     uploads = {party: _uploads(bottom_of(attacked, party), targets, party, seed) for party in auxiliary.records}
+    for party, upload in uploads.items():
+        if not upload.isfinite().all():  # a gradient of the last step, after which nobody looked
+            raise _spoiled(insider, f"{party}: uploads are no numbers")
     labels = targets.labels if Knowledge.LABELS in insider.knowledge else None
     return {party: guesses.cpu() for party, guesses in curious.reconstruct_all(uploads, labels=labels).items()}
 
@@ -82,17 +91,30 @@ def train_inside(
     """Repeat the training of `model` under these defenses; return the insider, who has learned, and the victims."""
     whole = require_training(insider, model, federation)
     curious, agreement = fresh(insider, seed, device), model.agreement
+    task = agreement.task
     known = {
-        party: before_training(party, bottom_of(model, party), auxiliary, seed=seed) for party in auxiliary.records
+        party: replace(
+            before_training(party, bottom_of(model, party), auxiliary, seed=seed), moved=task.augment == "shift"
+        )
+        for party in auxiliary.records
     }
     curious.meet(known)
-    task = agreement.task
     if Knowledge.GRADIENTS_CONTROL in insider.knowledge:
         # The top model learns nothing under such an attack, and who attacks does not stop early for that.
         task = task.model_copy(update={"patience": None})
-    attacked = train(whole, defenses, task=task, seed=agreement.seed, device=device, progress=False, curious=curious)
+    try:
+        attacked = train(
+            whole, defenses, task=task, seed=agreement.seed, device=device, progress=False, curious=curious
+        )
+    except RunError as error:
+        raise _spoiled(insider, f"{error.where}: {error.what}") from error
     curious.finish()
     return curious, attacked
+
+
+def _spoiled(insider: Insider, how: str) -> SpoiledTrainingError:
+    what = f"the training that it took part in broke down, which nobody overlooks: {how}"
+    return SpoiledTrainingError(what, where=f"attack '{insider.name}'", remedy="lower its learning rate")
 
 
 def require_training(attack: Attack, model: VerticalModel, federation: Federation | None) -> Federation:
@@ -123,7 +145,7 @@ def fresh(attack: A, seed: int, device: str) -> A:
 
 def _made(choice: AttackChoice) -> Attack:
     if isinstance(choice, Mapping):
-        if "name" not in choice:
+        if not isinstance(choice.get("name"), str):
             raise ConfigError(f"{dict(choice)} names no attack", where="attacks", remedy='give {"name": ...}')
         parameters = dict(choice)
         return make_attack(parameters.pop("name"), **parameters)
@@ -131,5 +153,6 @@ def _made(choice: AttackChoice) -> Attack:
 
 
 def _uploads(bottom: BottomPart, targets: HeldOut, party: str, seed: int) -> Tensor:
-    draw_noise_from(party, bottom, seed)
-    return uploads_of(bottom, targets.records[party])
+    records = targets.records[party]
+    draw_noise_on(records, party, bottom, seed)
+    return uploads_of(bottom, records)

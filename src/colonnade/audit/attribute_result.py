@@ -83,7 +83,10 @@ class AttributeResult:
     def save(self, folder: Path | str) -> Path:
         """Write `attributes.parquet` (means), `attribute_seeds.parquet` and `attributes.json`."""
         target = Path(folder)
-        target.mkdir(parents=True, exist_ok=True)
+        try:
+            target.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise RunError(f"cannot be written: {error.strerror}", where=str(target)) from error
         write_atomically(target / "attributes.parquet", self.to_frame().to_parquet(index=False))
         write_atomically(target / "attribute_seeds.parquet", self.per_seed.to_parquet(index=False))
         described = {"format": FORMAT, "settings": self.settings, "verdict": self.verdict}

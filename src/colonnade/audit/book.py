@@ -10,7 +10,7 @@ import numpy as np
 
 from colonnade.audit.result import AuditResult, Pictures
 from colonnade.audit.rows import Row, baseline_keys
-from colonnade.audit.score import column_scores, scores, trivial_guesses, why_no_lpips
+from colonnade.audit.score import column_scores, scores, trivial_scores, why_no_lpips
 from colonnade.audit.truth import Truth
 from colonnade.measure.reconstruct import Floats
 
@@ -44,8 +44,8 @@ class Book:
 
     def add_baselines(self, keys: Row, seeds: Row, truth: Truth) -> None:
         """Score what can be guessed about one party without any attack."""
-        for name, guesses in trivial_guesses(truth, seeds["seed"]).items():
-            self._add({**keys, **baseline_keys(name)}, seeds, truth, guesses)
+        for name, found in trivial_scores(truth, seeds["seed"], self._threshold).items():
+            self._rows.append({**keys, **baseline_keys(name), **seeds, **found, **self._utility})
 
     def result(self, settings: Mapping[str, Any]) -> AuditResult:
         """Return everything that was written down."""

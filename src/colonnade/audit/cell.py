@@ -5,8 +5,9 @@ from __future__ import annotations
 import hashlib
 import json
 import re
+import traceback
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -28,17 +29,28 @@ from colonnade.learn.train import named_defense, train
 Choice = Mapping[str, Any]
 """`{"name": ..., parameters...}`: what another process can make again."""
 
+MADE_WITH = "made_with"
+
 Files = Mapping[str, bytes]
 """All files of a saved model, by their path in its folder."""
 
 
 @dataclass(frozen=True)
 class Study:
-    """What all cells of a matrix share."""
+    """What all cells of a matrix share.
+
+    Attributes:
+        federation: who takes part.
+        task: what is learned.
+        settings: of the audits.
+        made_with: which source its cells are computed with; a result of several says so. It decides no name: a kept
+            cell stays good where a change was none to it, and whoever goes on with it is told.
+    """
 
     federation: Federation
     task: Task
     settings: Settings
+    made_with: str | None = None
 
 
 @dataclass(frozen=True)
@@ -99,6 +111,11 @@ class Cell:
         """What people call it."""
         return f"{_title(self.attack)} on {_title(self.victim.defense)}, seed {self.victim.seed}"
 
+    @property
+    def seed(self) -> int:
+        """The seed of its model."""
+        return self.victim.seed
+
     def name(self, study: str, settings: Settings) -> str:
         """Return the name of its file, which changes with everything that decides its rows."""
         described = chosen_attacks(self.attack)[0].describe()
@@ -138,8 +155,8 @@ def train_victim(study: Study, victim: Victim) -> Files | Failed:
             device=study.settings.device,
             progress=False,
         )
-    except ColonnadeError as error:
-        return Failed(str(error))
+    except Exception as error:
+        return Failed(_reason(error))
     with TemporaryDirectory() as folder:
         return Saved(model.save(folder)).read()
 
@@ -148,7 +165,7 @@ def attack_victim(study: Study, job: tuple[Cell, Saved]) -> AuditResult | Failed
     """Audit a trained model with one attack."""
     cell, saved = job
     try:
-        return audit(
+        found = audit(
             saved.load(study.settings.device),
             cell.attack,
             federation=study.federation,
@@ -156,8 +173,9 @@ def attack_victim(study: Study, job: tuple[Cell, Saved]) -> AuditResult | Failed
             progress=False,
             **asdict(study.settings),
         )
-    except ColonnadeError as error:
-        return Failed(str(error))
+    except Exception as error:
+        return Failed(_reason(error))
+    return replace(found, settings={**found.settings, MADE_WITH: study.made_with})
 
 
 def write_files(folder: Path, files: Files) -> None:
@@ -166,6 +184,14 @@ def write_files(folder: Path, files: Files) -> None:
         path = folder / name
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_bytes(content)
+
+
+def _reason(error: Exception) -> str:
+    """Say why a cell is missing; a mistake in somebody's code, with its place, costs this cell and no other."""
+    if isinstance(error, ColonnadeError):
+        return str(error)
+    place = traceback.extract_tb(error.__traceback__)[-1]
+    return f"{type(error).__name__}: {error} ({Path(place.filename).name}, line {place.lineno})"
 
 
 def _title(choice: Choice) -> str:

@@ -130,7 +130,10 @@ def _granted(knowledge: Attack | Iterable[str]) -> frozenset[Knowledge]:
     for name in names:
         if name not in set(Knowledge):
             raise ConfigError(f"unknown knowledge '{name}'", where="challenge", remedy=nearest(name, set(Knowledge)))
-    if Knowledge.GRADIENTS_CONTROL in names or isinstance(knowledge, Insider):
+    if isinstance(knowledge, Insider):
+        what = f"attack '{knowledge.name}' takes part in training, which can't be put into a folder"
+        raise ConfigError(what, where="challenge", remedy="run it with co.audit")
+    if Knowledge.GRADIENTS_CONTROL in names:
         remedy = "it has to take part in a training: run it with co.audit"
         raise ConfigError("control over gradients can't be put into a folder", where="challenge", remedy=remedy)
     if isinstance(knowledge, Attack) and knowledge.of_training:

@@ -13,7 +13,7 @@ from functools import partial
 from importlib import import_module
 from multiprocessing import get_context, parent_process
 from threading import Thread
-from typing import Any
+from typing import Any, TypeVar
 
 from colonnade.errors import ConfigError, nearest
 from colonnade.strength import number
@@ -26,6 +26,8 @@ Crew = Callable[[Work, Sequence[Any]], Iterator[tuple[int, Any]]]
 
 Engine = Callable[[Any], AbstractContextManager[Crew]]
 """Takes what all jobs share, hands it to every process once, and opens a crew."""
+
+Kind = TypeVar("Kind")
 
 ENGINES = ("local", "ray")
 PATIENCE = 5
@@ -54,6 +56,28 @@ def make_engine(name: str, *, jobs: int = 1, address: str | None = None, device:
         raise ConfigError("an address is for a cluster", where="address", remedy="choose the engine 'ray'")
     _require_gpu(device)
     return partial(local_crew, jobs=jobs)
+
+
+def engine_or_nobody(
+    name: str, *, gather: bool, jobs: int = 1, address: str | None = None, device: str = "cpu"
+) -> Engine | None:
+    """Return the engine that `name` names; None where what is kept is only gathered, and nobody is to work."""
+    if not gather:
+        return make_engine(name, jobs=jobs, address=address, device=device)
+    if (name, address) != ("local", None):
+        raise ConfigError("nobody is needed to gather", where="--gather", remedy="leave engine and address out")
+    return None
+
+
+@contextmanager
+def telling_what_is_kept(work: Sequence[Kind], is_kept: Callable[[Kind], bool], what: str) -> Iterator[None]:
+    """Let whoever interrupts hours of work know that they were not in vain."""
+    try:
+        yield
+    except KeyboardInterrupt as interruption:
+        kept = sum(map(is_kept, work))
+        interruption.add_note(f"{kept} of {len(work)} {what} are kept; the same command goes on from there")
+        raise
 
 
 def _require_gpu(device: str) -> None:

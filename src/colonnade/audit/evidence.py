@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import hashlib
 import zlib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
@@ -55,7 +56,7 @@ def evidence_on(
         seed: of the defense's noise, so that all attacks see the same uploads.
         repeats: upload every record so often; None gives uploads without that axis.
     """
-    draw_noise_from(party, bottom, seed)
+    draw_noise_on(targets.records[party], party, bottom, seed)
     held: dict[str, Any] = {
         Knowledge.AUXILIARY_UPLOADS: uploads_of(bottom, auxiliary.records[party], repeats),
         Knowledge.UPLOADS: uploads_of(bottom, targets.records[party], repeats),
@@ -80,7 +81,8 @@ def before_training(party: str, bottom: BottomPart, auxiliary: HeldOut, *, seed:
     operator = bottom.defense.operator()
     if operator is not None:
         held[Knowledge.DEFENSE_OPERATOR] = operator
-    return Evidence(tuple(bottom.recipe["input_shape"]), held)
+    disguise = bottom.defense.imitated_disguise(known)
+    return Evidence(tuple(bottom.recipe["input_shape"]), held, disguise=disguise)
 
 
 def prepared(bottom: BottomPart, records: Records) -> Tensor:
@@ -137,6 +139,18 @@ def uploads_of(bottom: BottomPart, records: Records, repeats: int | None = None)
     if repeats is None:
         return bottom.upload(records).float().cpu()
     return torch.stack([upload.float().cpu() for upload in islice(bottom.uploads(records), repeats)], dim=1)
+
+
+def draw_noise_on(records: Records, party: str, bottom: BottomPart, seed: int) -> None:
+    """Let the defense draw noise for uploads that an attacker gets, and can't draw again, of these records.
+
+    Seed and names are no secrets, and a challenge is given away: who drew its noise once more would take it off. The
+    wanted records are what the attacker does not have, and an audit has each time. All bits of their digest count: so
+    many as a seed usually has could be tried out.
+    """
+    content = prepared(bottom, records).cpu().contiguous().numpy().tobytes()
+    own = hashlib.sha256(f"{seed}/{party}/".encode() + content).digest()
+    bottom.defense.seed(int.from_bytes(own), next(bottom.network.parameters()).device)
 
 
 def draw_noise_from(party: str, bottom: BottomPart, seed: int, stream: int = _NOISE) -> None:

@@ -6,27 +6,42 @@ changed: records, task, defense, attack, settings of the audit.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 import pandas as pd
 
 from colonnade.audit.attacks import chosen_attacks
-from colonnade.audit.cell import Cell, Choice, Failed, Study, Victim, attack_victim, train_victim
-from colonnade.audit.engine import Crew, Engine, make_engine
+from colonnade.audit.cell import (
+    MADE_WITH,
+    Cell,
+    Choice,
+    Failed,
+    Files,
+    Saved,
+    Study,
+    Victim,
+    attack_victim,
+    train_victim,
+)
+from colonnade.audit.engine import Engine, engine_or_nobody, telling_what_is_kept
+from colonnade.audit.plan import Planned
 from colonnade.audit.result import AuditResult
 from colonnade.audit.rows import KEYS
 from colonnade.audit.settings import seeds_from, settings_from
 from colonnade.audit.shelf import Shelf
 from colonnade.defend.base import Defense
-from colonnade.errors import ConfigError, RunError
+from colonnade.errors import ColonnadeError, ConfigError, RunError
 from colonnade.federation.federation import Federation
 from colonnade.federation.task import Task
 from colonnade.learn.train import named_defense
 from colonnade.progress import Progress, make_progress
 
 UNDEFENDED = "none"
+_FEW = 5
+"""So many missing cells of a seed are named one by one."""
 
 
 def run_matrix(
@@ -41,6 +56,7 @@ def run_matrix(
     jobs: int = 1,
     address: str | None = None,
     gather: bool = False,
+    made_with: str | None = None,
     progress: bool | Progress = True,
     **settings: Any,
 ) -> AuditResult:
@@ -57,38 +73,42 @@ def run_matrix(
         jobs: processes at once.
         address: of a Ray cluster; None starts one on this machine.
         gather: compute nothing: return what is there, and name what is missing among `left_out`.
+        made_with: which source this is; a result whose cells come from several says so.
         progress: show a bar when the output is a terminal; or a `Progress` of your own.
         settings: fields of `Settings`, as for `audit`.
     """
     # A study of many defenses can't keep to the one that the federation requires of its parties.
     free = (task or Task()).model_copy(update={"protection": None})
-    study = Study(federation, free, settings_from(settings))
+    study = Study(federation, free, settings_from(settings), made_with)
     cells = cells_of(defenses, attacks, seeds)
-    chosen = None if gather else make_engine(engine, jobs=jobs, address=address, device=study.settings.device)
+    device = study.settings.device
+    chosen = engine_or_nobody(engine, gather=gather, jobs=jobs, address=address, device=device)
     bar = progress if isinstance(progress, Progress) else make_progress("auto" if progress else "silent")
     shelf = Shelf(Path(out), study)
+    if not gather:
+        shelf.begin(cells)
     bar.start(len(cells), "audit matrix")
     found: dict[int, AuditResult] = {}
     failed: dict[int, str] = {}
-    for done, (place, outcome) in enumerate(_outcomes(cells, study, chosen, shelf), start=1):
-        if isinstance(outcome, Failed):
-            failed[place] = f"{cells[place].title}: {outcome.reason}"
-            if not gather:
-                bar.message(f"left out: {failed[place]}")
-        else:
-            found[place] = outcome
-        bar.advance(done)
+    with telling_what_is_kept(cells, shelf.has_cell, "cells"):
+        for done, (place, outcome) in enumerate(_outcomes(cells, study, chosen, shelf), start=1):
+            if isinstance(outcome, Failed):
+                failed[place] = f"{cells[place].title}: {outcome.reason}"
+                if not gather:
+                    bar.message(f"left out: {failed[place]}")
+            else:
+                found[place] = outcome
+            bar.advance(done)
+    left_out = [failed[place] for place in sorted(failed)]
     if gather and failed:
-        missing = ", ".join(cells[place].title for place in sorted(failed))
-        bar.message(f"{len(found)} of {len(cells)} cells are there; not run: {missing}")
+        missing = missing_of(cells, set(failed))
+        left_out = [f"{one}: not run" for one in missing]
+        bar.message(f"{len(found)} of {len(cells)} cells are there; not run: {', '.join(missing)}")
     bar.close()
-    if gather and not found:
-        remedy = "name the folder that a run with these settings wrote, or let it run"
-        raise ConfigError("no cell is kept here", where=str(out), remedy=remedy)
     if not found:
-        raise RunError(f"no cell could be computed; the first: {failed[min(failed)]}", where=str(out))
-    result = merged([found[place] for place in sorted(found)], [failed[place] for place in sorted(failed)])
-    result.save(shelf.folder)
+        raise _without_cells(out, None if gather else failed[min(failed)])
+    result = merged([found[place] for place in sorted(found)], left_out)
+    shelf.keep_result(result, cells, found if gather else found | failed)
     return result
 
 
@@ -107,6 +127,24 @@ def cells_of(
     return [Cell(Victim(d, seed), a) for d in protections for a in tried for seed in numbers]
 
 
+def missing_of(cells: Sequence[Cell | Planned], missing: Set[int]) -> list[str]:
+    """Return in words which cells are missing: of each seed all, or how many, or by name where they are few.
+
+    A matrix that was stopped lacks hundreds: a name for each would hide everything else that is said.
+    """
+    told = []
+    for seed in dict.fromkeys(cell.seed for cell in cells):
+        places = [place for place, cell in enumerate(cells) if cell.seed == seed]
+        lacking = [place for place in places if place in missing]
+        if len(lacking) <= _FEW:
+            told += [cells[place].title for place in lacking]
+        elif len(lacking) == len(places):
+            told.append(f"all {len(places)} cells of seed {seed}")
+        else:
+            told.append(f"{len(lacking)} of {len(places)} cells of seed {seed}")
+    return told
+
+
 def merged(results: Sequence[AuditResult], left_out: Sequence[str] = ()) -> AuditResult:
     """Return many cells as one result, with what each defense costs beside the undefended model of the same seed."""
     rows = pd.concat([result.per_seed for result in results], ignore_index=True)
@@ -119,6 +157,9 @@ def merged(results: Sequence[AuditResult], left_out: Sequence[str] = ()) -> Audi
     seeds = sorted(int(seed) for seed in rows["model_seed"].unique())
     shown = [one for result in results if result.settings["seeds"] == seeds[:1] for one in result.pictures]
     notes = list(dict.fromkeys(note for result in results for note in result.settings["notes"]))
+    sources = sorted({str(result.settings.get(MADE_WITH)) for result in results})
+    if len(sources) > 1:
+        notes.append(f"cells were computed with {len(sources)} sources: {', '.join(sources)}")
     told = {
         **results[0].settings,
         **{name: min(result.settings[name] for result in results) for name in ("auxiliary", "targets", "candidates")},
@@ -126,6 +167,9 @@ def merged(results: Sequence[AuditResult], left_out: Sequence[str] = ()) -> Audi
         "notes": notes,
         "left_out": list(left_out),
     }
+    for result in results:
+        if candidates_of := result.settings.get("candidates_of"):
+            told["candidates_of"] = {**told.get("candidates_of", {}), **candidates_of}
     return AuditResult(rows, columns, tuple(shown), told)
 
 
@@ -144,52 +188,57 @@ def _outcomes(
         return
     if not waiting:
         return
+    # One seed after the other: a matrix that is stopped has whole tables of fewer seeds.
+    seeds = dict.fromkeys(cell.seed for cell in cells)
+    by_seed = [[place for place in waiting if cells[place].seed == seed] for seed in seeds]
     with engine(study) as crew:
-        # One seed after the other: a matrix that is stopped has whole tables of fewer seeds.
-        for seed in dict.fromkeys(cell.victim.seed for cell in cells):
-            yield from _computed([place for place in waiting if cells[place].victim.seed == seed], cells, crew, shelf)
+        failed: dict[str, Failed] = {}
+        # Whoever has nothing left to attack trains what is attacked next: the slowest attack keeps nobody waiting.
+        for attacked, following in pairwise([[], *by_seed, []]):
+            reasons = {place: failed.get(shelf.name_of(cells[place].victim)) for place in attacked}
+            yield from ((place, reason) for place, reason in reasons.items() if reason is not None)
+            ready = [place for place in attacked if reasons[place] is None]
+            untrained = _untrained((cells[place].victim for place in following), shelf)
+            attacks = [(cells[place], shelf.model(cells[place].victim)) for place in ready]
+            whose: list[int | Victim] = [*ready, *untrained]
+            for number, outcome in crew(_done, [*attacks, *untrained]):
+                owner = whose[number]
+                if isinstance(owner, int):
+                    if isinstance(outcome, AuditResult):
+                        shelf.keep_cell(cells[owner], outcome)
+                    yield owner, outcome
+                elif isinstance(outcome, Failed):
+                    failed[shelf.name_of(owner)] = outcome
+                else:
+                    shelf.keep_model(owner, outcome)
 
 
-def _computed(
-    places: Sequence[int], cells: Sequence[Cell], crew: Crew, shelf: Shelf
-) -> Iterator[tuple[int, AuditResult | Failed]]:
-    """Train the victims of these cells, let the attacks at them, keep and yield what comes."""
-    untrained = _train(_victims(cells[place] for place in places), crew, shelf)
-    failed = {place: untrained.get(shelf.name_of(cells[place].victim)) for place in places}
-    yield from ((place, reason) for place, reason in failed.items() if reason is not None)
-    ready = [place for place in places if failed[place] is None]
-    jobs = [(cells[place], shelf.model(cells[place].victim)) for place in ready]
-    for number, outcome in crew(attack_victim, jobs):
-        if isinstance(outcome, AuditResult):
-            shelf.keep_cell(cells[ready[number]], outcome)
-        yield ready[number], outcome
+def _without_cells(out: Path | str, failure: str | None) -> ColonnadeError:
+    """Return the error that there is no cell: none is kept, or each has failed."""
+    if failure is not None:
+        return RunError(f"no cell could be computed; the first: {failure}", where=str(out))
+    remedy = "name the folder that a run with these settings wrote, or let it run"
+    return ConfigError("no cell is kept here", where=str(out), remedy=remedy)
 
 
-def _train(victims: Sequence[Victim], crew: Crew, shelf: Shelf) -> dict[str, Failed]:
-    """Train the models that are not there yet; return by name why one could not be trained."""
-    missing = [victim for victim in victims if not shelf.has_model(victim)]
-    failed = {}
-    for number, outcome in crew(train_victim, missing):
-        if isinstance(outcome, Failed):
-            failed[shelf.name_of(missing[number])] = outcome
-        else:
-            shelf.keep_model(missing[number], outcome)
-    return failed
+def _done(study: Study, job: Victim | tuple[Cell, Saved]) -> AuditResult | Files | Failed:
+    """Train a victim, or attack one that has been trained."""
+    return train_victim(study, job) if isinstance(job, Victim) else attack_victim(study, job)
 
 
-def _victims(cells: Iterable[Cell]) -> list[Victim]:
-    """Return every victim once."""
+def _untrained(victims: Iterable[Victim], shelf: Shelf) -> list[Victim]:
+    """Return once each of these whose model is not there yet."""
     found: list[Victim] = []
-    for cell in cells:
-        if cell.victim not in found:
-            found.append(cell.victim)
+    for victim in victims:
+        if victim not in found and not shelf.has_model(victim):
+            found.append(victim)
     return found
 
 
 def _named(choice: str | Choice) -> Choice:
     if isinstance(choice, str):
         return {"name": choice}
-    if not isinstance(choice, Mapping) or "name" not in choice:
+    if not isinstance(choice, Mapping) or not isinstance(choice.get("name"), str):
         remedy = "another process can't be given an object"
         raise ConfigError(f"{choice!r} is no name and no mapping with a name", where="matrix", remedy=remedy)
     return dict(choice)

@@ -101,15 +101,24 @@ class AuditResult:
     def save(self, folder: Path | str) -> Path:
         """Write `audit.parquet` (means), `seeds.parquet`, `columns.parquet`, pictures and `audit.json`."""
         target = Path(folder)
-        target.mkdir(parents=True, exist_ok=True)
+        try:
+            target.mkdir(parents=True, exist_ok=True)
+            # Written last and taken away first: a kill in between leaves no result, and never a mixture of two.
+            (target / "audit.json").unlink(missing_ok=True)
+        except OSError as error:
+            raise RunError(f"cannot be written: {error.strerror}", where=str(target)) from error
         tables = {"audit": self.frame, "seeds": self.per_seed, "columns": self.columns_per_seed}
         for name, table in tables.items():
             if len(table):
                 write_atomically(target / f"{name}.parquet", table.to_parquet(index=False))
+            else:
+                (target / f"{name}.parquet").unlink(missing_ok=True)
         shown = {f"{number}/originals": one.originals for number, one in enumerate(self.pictures)}
         shown |= {f"{number}/guesses": one.guesses for number, one in enumerate(self.pictures)}
         if shown:
             write_arrays(target / "pictures.safetensors", shown, {})
+        else:
+            (target / "pictures.safetensors").unlink(missing_ok=True)
         described = {
             "format": FORMAT,
             "settings": self.settings,

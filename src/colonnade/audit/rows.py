@@ -86,6 +86,31 @@ def told_apart(frame: pd.DataFrame) -> pd.Series[str]:
     return names
 
 
+def defense_names(frame: pd.DataFrame) -> pd.Series[str]:
+    """Return each row's defense with its strength, and with whatever else differs among those of its name.
+
+    >>> told = {"defense": ["none", "prune", "prune"], "strength": [math.nan, 0.9, 0.99], "defense_settings": "{}"}
+    >>> defense_names(pd.DataFrame(told)).tolist()
+    ['none', 'prune 0.9', 'prune 0.99']
+    """
+    names = frame["defense"].astype(object)
+    for name, group in frame.groupby("defense"):
+        strengths = group["strength"].tolist()
+        told = [str(name) if math.isnan(strength) else f"{name!s} {strength:g}" for strength in strengths]
+        also = _differences(_beside(group["defense_settings"], strengths))
+        names[group.index] = [f"{one} ({more})" if more else one for one, more in zip(told, also, strict=True)]
+    return names
+
+
+def attack_names(frame: pd.DataFrame) -> pd.Series[str]:
+    """Return each row's attack by its name, with the settings that differ where there are several of that name."""
+    names = frame["attack"].copy()
+    for name, group in frame.groupby("attack"):
+        if group["attack_settings"].nunique() > 1:
+            names[group.index] = [f"{name} ({told})" for told in _differences(group["attack_settings"])]
+    return names
+
+
 def summarised(rows: pd.DataFrame) -> pd.DataFrame:
     """Return one row for each group that differs in the seed only: means, and `_ci`, half the interval of 95 %."""
     return _summary(rows, KEYS, NUMBERS)
@@ -94,6 +119,27 @@ def summarised(rows: pd.DataFrame) -> pd.DataFrame:
 def summarised_columns(rows: pd.DataFrame) -> pd.DataFrame:
     """Return the same for the single columns of tables."""
     return _summary(rows, COLUMN_KEYS, COLUMN_NUMBERS)
+
+
+def of_whole_pictures(rows: pd.DataFrame) -> pd.DataFrame:
+    """Return the rows of whole pictures where these tell of several defenses: strips tell the same once more.
+
+    Where parties chose unlike defenses, whole pictures have one mixed name, and strips alone tell whose upload is open.
+    """
+    whole = rows[rows["party"] == EVERYBODY]
+    return whole if whole["defense_settings"].nunique() > 1 or whole["defense"].nunique() > 1 else rows
+
+
+def _beside(settings: Iterable[str], strengths: Sequence[float]) -> list[str]:
+    """Return the settings without what is the strength in all of them."""
+    each = [json.loads(text) for text in settings]
+    known = [(one, strength) for one, strength in zip(each, strengths, strict=True) if not math.isnan(strength)]
+    knobs = {name for one in each for name in one if known and all(_is(one.get(name), told) for one, told in known)}
+    return [json.dumps({name: value for name, value in one.items() if name not in knobs}) for one in each]
+
+
+def _is(value: Any, strength: float) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool) and float(value) == strength
 
 
 def _differences(settings: Iterable[str]) -> list[str]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields
 from typing import Any
 
@@ -60,7 +60,7 @@ def seeds_from(given: int | Sequence[int]) -> list[int]:
     >>> seeds_from(3), seeds_from([7])
     ([0, 1, 2], [7])
     """
-    if isinstance(given, int):
+    if isinstance(given, str) or not isinstance(given, Iterable):
         return list(range(int(number("seeds", given, at_least=1, whole=True))))
     listed = [int(number("seeds", seed, at_least=0, whole=True)) for seed in given]
     if not listed or len(set(listed)) < len(listed):

@@ -64,12 +64,17 @@ class Stage:
         """What tells this stage's rows from those of other seeds."""
         return {"seed": self.seed, "model_seed": self.model.agreement.seed}
 
+    @property
+    def candidates(self) -> int:
+        """Among how many records a guess has to find the true one."""
+        return min(CANDIDATES, len(self.targets))
+
     def described(self) -> dict[str, Any]:
         """Return the numbers that a reader of the scores needs."""
         return {
             "auxiliary": len(self.auxiliary),
             "targets": len(self.targets),
-            "candidates": min(CANDIDATES, len(self.targets)),
+            "candidates": self.candidates,
             "threshold": self.settings.threshold,
             "repeats": self.settings.repeats,
         }

@@ -14,6 +14,9 @@ from colonnade.data.statistics import CategoryColumn
 from colonnade.errors import DataError
 from colonnade.measure.reconstruct import Floats
 
+LARGEST_GUESS = 1e12
+"""Standardised numbers are a few units: who guesses more has a mistake, and squares of far more leave their type."""
+
 
 @dataclass(frozen=True)
 class Column:
@@ -97,16 +100,21 @@ def columns_of(preparation: FeaturePreparation) -> tuple[Column, ...]:
 
 
 def check_guesses(guesses: npt.ArrayLike, shape: tuple[int, ...], where: str) -> Floats:
-    """Return guesses as numbers if there is one finite guess for each target, else say what is wrong with them."""
-    values = np.asarray(guesses)
-    if values.dtype.kind not in "fiu":
-        raise DataError(f"guesses are of type {values.dtype}", where=where, remedy="give numbers")
-    if values.shape != shape:
+    """Return guesses as numbers if there is one sensible guess for each target, else say what is wrong with them."""
+    given = np.asarray(guesses)
+    if given.dtype.kind not in "fiu":
+        raise DataError(f"guesses are of type {given.dtype}", where=where, remedy="give numbers")
+    if given.shape != shape:
         remedy = f"give one guess for each of {shape[0]} uploads, shaped like a record"
-        raise DataError(f"guesses have shape {values.shape}, not {shape}", where=where, remedy=remedy)
+        raise DataError(f"guesses have shape {given.shape}, not {shape}", where=where, remedy=remedy)
+    with np.errstate(over="ignore"):  # what longer types hold may be infinite here, which is told next
+        values = given.astype(np.float64)
     if not np.isfinite(values).all():
         raise DataError("guesses hold infinite numbers or no numbers", where=where, remedy="give finite numbers")
-    return values.astype(np.float64)
+    if np.abs(values).max(initial=0) > LARGEST_GUESS:
+        remedy = "give standardised numbers, as the auxiliary records are"
+        raise DataError(f"guesses hold numbers beyond {LARGEST_GUESS:g}", where=where, remedy=remedy)
+    return values
 
 
 def _width(column: CategoryColumn) -> int:

@@ -2,45 +2,56 @@
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 import pandas as pd
 
-from colonnade.audit.rows import BASELINE, EVERYBODY, Row
+from colonnade.audit.rows import BASELINE, EVERYBODY, Row, defense_names, of_whole_pictures
 
 
 def verdict(frame: pd.DataFrame, settings: Mapping[str, Any]) -> list[str]:
-    """Return one sentence for each defense and party.
+    """Return one sentence for each defense and party; of several defenses the one that leaves least comes first.
+
+    Where several defenses were tried on pictures, whole ones stand for their strips.
 
     Args:
         frame: the means over seeds of an audit.
-        settings: of the audit; `candidates` says among how many a record had to be found.
+        settings: of the audit; `candidates` says among how many a record had to be found, `candidates_of` the same of
+            attacks that want other people.
     """
-    groups: dict[tuple[str, ...], list[Row]] = {}
-    for row in frame.to_dict("records"):
-        if row["knowledge"] != BASELINE and not math.isnan(row["skill"]):
-            key = (row["defense"], row["defense_settings"], row["party"])
-            groups.setdefault(key, []).append({str(name): value for name, value in row.items()})
-    several = len({key[:2] for key in groups}) > 1
-    sentences = [_sentence(group, several, settings) for group in groups.values()]
-    return sentences or ["no attack was scored: this says nothing about the uploads"]
+    attacked = frame[(frame["knowledge"] != BASELINE) & frame["skill"].notna()]
+    attacked = of_whole_pictures(attacked)
+    attacked = attacked.assign(under=defense_names(attacked))
+    several = attacked["under"].nunique() > 1
+    groups: dict[tuple[str, str], list[Row]] = {}
+    for row in attacked.to_dict("records"):
+        groups.setdefault((row["party"], row["under"]), []).append({str(name): value for name, value in row.items()})
+    parties = list(dict.fromkeys(party for party, _ in groups))
+    told = [(parties.index(party), *_told(group, several, settings)) for (party, _), group in groups.items()]
+    if several:
+        told.sort(key=lambda one: one[:2])
+    return [sentence for *_, sentence in told] or ["no attack was scored: this says nothing about the uploads"]
 
 
-def _sentence(tried: Sequence[Row], several: bool, settings: Mapping[str, Any]) -> str:
+def _told(tried: Sequence[Row], several: bool, settings: Mapping[str, Any]) -> tuple[float, str]:
+    """Return the skill of the strongest attack, and what is said of it."""
     best = max(tried, key=lambda row: float(row["skill"]))
+    return float(best["skill"]), _sentence(best, len(tried), several, settings)
+
+
+def _sentence(best: Row, tried: int, several: bool, settings: Mapping[str, Any]) -> str:
     whose = "whole pictures" if best["party"] == EVERYBODY else best["party"]
-    under = f" under {_defense(best)}" if several else ""
-    which = "the only attack tried" if len(tried) == 1 else f"the strongest of {len(tried)} attacks tried"
+    under = f" under {best['under']}" if several else ""
+    which = "the only attack tried" if tried == 1 else f"the strongest of {tried} attacks tried"
     start = f"{whose}{under}: {best['attack']} ({best['knowledge']}), {which},"
     chance = best["skill_ci"]
     if best["skill"] <= (0 if math.isnan(chance) else chance):
         told = _percent(best, "skill")
         return f"{start} was not seen to do better than a blind guess (skill {told}); another attack may"
     gone = f"{start} takes away {_percent(best, 'skill')} of a blind guess's error"
-    among = settings.get("candidates")
+    among = settings.get("candidates_of", {}).get(best["attack"], settings.get("candidates"))
     if not among:
         return gone
     found, by_chance = _percent(best, "identification"), f"{100 / among:.2g} %"
@@ -48,10 +59,5 @@ def _sentence(tried: Sequence[Row], several: bool, settings: Mapping[str, Any]) 
 
 
 def _percent(row: Row, name: str) -> str:
-    told, half = f"{100 * row[name]:.1f}", row[f"{name}_ci"]
+    told, half = f"{100 * row[name]:z.1f}", row[f"{name}_ci"]
     return f"{told} %" if math.isnan(half) else f"{told} ± {100 * half:.1f} %"
-
-
-def _defense(row: Row) -> str:
-    strength = ", ".join(f"{key} {value}" for key, value in json.loads(row["defense_settings"]).items())
-    return f"{row['defense']} ({strength})" if strength else str(row["defense"])

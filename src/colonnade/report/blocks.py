@@ -22,6 +22,7 @@ class Table:
         rows: one value for each heading.
         folded: shown only when asked for: it repeats what a chart or a picture beside it shows.
         anchor: where a script finds its rows.
+        shaded: headings whose numbers, from 0 to 1, are shaded: the fuller the nearer to 1.
     """
 
     kind: ClassVar[str] = "table"
@@ -30,12 +31,13 @@ class Table:
     rows: Sequence[Sequence[Cell]]
     folded: bool = False
     anchor: str = ""
+    shaded: Sequence[str] = ()
 
     @classmethod
-    def of(cls, title: str, frame: pd.DataFrame, folded: bool = False) -> Table:
+    def of(cls, title: str, frame: pd.DataFrame, folded: bool = False, shaded: Sequence[str] = ()) -> Table:
         """Return a frame as a table."""
         rows = [[_cell(value) for value in row] for row in frame.itertuples(index=False)]
-        return cls(title, [str(name) for name in frame.columns], rows, folded)
+        return cls(title, [str(name) for name in frame.columns], rows, folded, shaded=shaded)
 
 
 @dataclass(frozen=True)
@@ -110,16 +112,25 @@ class Section:
 def shown(value: Cell) -> str:
     """Return a value as people read it.
 
-    >>> shown(0.123456), shown(1234567), shown(float("nan")), shown(float("inf")), shown("lab")
-    ('0.1235', '1,234,567', '–', '∞', 'lab')
+    >>> shown(0.123456), shown(1234567), shown(float("nan")), shown(float("inf")), shown(-0.0)
+    ('0.1235', '1,234,567', '–', '∞', '0')
     """
     if value is None or (isinstance(value, float) and math.isnan(value)):
         return "–"
     if isinstance(value, float) and math.isinf(value):
         return "∞" if value > 0 else "-∞"
     if isinstance(value, float):
-        return f"{value:.4g}" if abs(value) < 1000 else f"{value:,.0f}"
+        return f"{value:z.4g}" if abs(value) < 1000 else f"{value:,.0f}"
     return f"{value:,}" if isinstance(value, int) and not isinstance(value, bool) else str(value)
+
+
+def share(value: float) -> str:
+    """Return how much of a cell's shade a number is worth; the fullest still lets its text be read.
+
+    >>> share(0.5), share(-3.0), share(float("nan"))
+    ('30%', '0%', '0%')
+    """
+    return f"{round(60 * min(max(value, 0), 1))}%" if math.isfinite(value) else "0%"
 
 
 def _cell(value: Any) -> Cell:

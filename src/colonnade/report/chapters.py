@@ -10,7 +10,7 @@ import pandas as pd
 
 from colonnade.audit.attribute_result import AttributeResult
 from colonnade.audit.result import AuditResult, Pictures
-from colonnade.audit.rows import BASELINE
+from colonnade.audit.rows import BASELINE, EVERYBODY, attack_names, defense_names, of_whole_pictures
 from colonnade.errors import RunError
 from colonnade.progress import describe_bytes
 from colonnade.report.blocks import Block, Chart, Gallery, Section, Sentences, Shot, Table
@@ -154,15 +154,35 @@ def _attacks(audits: Mapping[str, AuditResult]) -> Iterator[Block]:
         shown = attacks.assign(who=attacks["attack"] + " on " + attacks["party"], under=_under(attacks))
         title = "Skill of attacks: 0 is a blind guess, 1 the record itself"
         yield bars(title, shown, "who", "skill", group="under")
+    yield from _matrix(attacks)
     yield Table.of("Attacks and trivial guesses", _tidy(whole), folded=True)
     columns = [audit.columns.assign(audit=name) for name, audit in audits.items() if len(audit.columns)]
     if columns:
         yield Table.of("Every column", _tidy(pd.concat(columns, ignore_index=True)), folded=True)
-    shots = [_shot(one) for audit in audits.values() for one in audit.pictures]
+    shots = [_shot(one) for audit in audits.values() for one in _worth_seeing(audit.pictures)]
     if shots:
         yield Gallery("Records and guesses", shots)
     yield from _notes(audits)
     yield Sentences("How it was done", [_how(name, audit, len(audits) > 1) for name, audit in audits.items()])
+
+
+def _matrix(attacks: pd.DataFrame) -> Iterator[Block]:
+    """Yield what each attack finds under each defense, where there are several of both; least found comes first."""
+    rows = of_whole_pictures(attacks)
+    rows = rows.assign(defense=defense_names(rows), attack=attack_names(rows))
+    if rows["defense"].nunique() < 2 or rows["attack"].nunique() < 2:
+        return
+    about = [*(name for name in ("dataset", "cut", "party") if rows[name].nunique() > 1), "defense"]
+    if rows.duplicated([*about, "attack"]).any():  # one and the same was audited twice
+        about.insert(0, "audit")
+    found = rows.pivot_table("skill", about, "attack", sort=False)
+    found = found[found.mean().sort_values(ascending=False).index]
+    costs = rows.groupby(about, sort=False)[["accuracy", "accuracy_cost"]].mean().dropna(axis=1, how="all")
+    found.insert(0, "strongest", found.max(axis=1))
+    shaded = [str(name) for name in found.columns]
+    table = costs.join(found).sort_values("strongest").reset_index()
+    title = "Skill of each attack under each defense: 0 is a blind guess, 1 the record itself"
+    yield Table.of(title, table.round(3), shaded=shaded)
 
 
 def _secrets(audits: Mapping[str, AttributeResult]) -> Iterator[Block]:
@@ -214,6 +234,11 @@ def _tidy(rows: pd.DataFrame) -> pd.DataFrame:
 
 def _with_interval(value: float, half: float) -> float | str:
     return value if math.isnan(value) or math.isnan(half) else f"{value:.4f} ± {half:.4f}"
+
+
+def _worth_seeing(pictures: Sequence[Pictures]) -> list[Pictures]:
+    """Return those of whole pictures where there are some: strips show the same once more, in halves."""
+    return [one for one in pictures if one.keys["party"] == EVERYBODY] or list(pictures)
 
 
 def _shot(one: Pictures) -> Shot:

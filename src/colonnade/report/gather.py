@@ -11,6 +11,7 @@ from typing import Any
 
 from colonnade.audit.attribute_result import AttributeResult
 from colonnade.audit.result import AuditResult
+from colonnade.audit.standing import INSIDES, Standing, is_matrix, standing_of
 from colonnade.discover.graph import CausalGraph
 from colonnade.errors import RunError
 from colonnade.place import DISCOVERY
@@ -56,7 +57,11 @@ class Job:
 
 @dataclass(frozen=True)
 class Study:
-    """Everything that was found under one folder."""
+    """Everything that was found under one folder.
+
+    Attributes:
+        unfinished: of each matrix that lacks cells a sentence that says how many; it may have no audit yet.
+    """
 
     name: str
     folder: Path
@@ -66,11 +71,13 @@ class Study:
     attributes: Mapping[str, AttributeResult] = field(default_factory=dict)
     benches: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     summary: Mapping[str, Any] = field(default_factory=dict)
+    unfinished: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def is_empty(self) -> bool:
         """Whether there is nothing to tell."""
-        return not (self.jobs or self.graphs or self.audits or self.attributes or self.benches)
+        told = (self.jobs, self.graphs, self.audits, self.attributes, self.benches, self.unfinished)
+        return not any(told)
 
 
 def gather(folder: Path | str) -> Study:
@@ -78,13 +85,15 @@ def gather(folder: Path | str) -> Study:
     root = Path(folder)
     if not root.is_dir():
         raise RunError("there is no such folder", where=str(root), remedy="'colonnade runs' lists the runs of a folder")
-    files = list(_files(root))
+    folders = dict(_folders(root))
+    files = [path / name for path, names in folders.items() for name in names]
+    matrices = {path: standing_of(path) for path in folders if is_matrix(path)}
     study = Study(
         root.resolve().name,
         root,
         _jobs(root, [file.parent for file in files if file.name == "run.json"]),
         _graphs(root, files),
-        {_below(root, file.parent): AuditResult.load(file.parent) for file in files if file.name == "audit.json"},
+        _audits(root, files, matrices),
         {
             _below(root, file.parent): AttributeResult.load(file.parent)
             for file in files
@@ -92,6 +101,7 @@ def gather(folder: Path | str) -> Study:
         },
         {_below(root, file.parent): bench for file in files if (bench := _bench(file))},
         _json(root / SUMMARY) if (root / SUMMARY).is_file() else {},
+        {_below(root, path): matrix.unfinished for path, matrix in matrices.items() if matrix.unfinished},
     )
     if study.is_empty:
         remedy = "give a folder that 'train', 'discover', 'join', 'audit', 'bench' or 'demo' wrote"
@@ -99,14 +109,24 @@ def gather(folder: Path | str) -> Study:
     return study
 
 
-def _files(root: Path) -> Iterator[Path]:
-    """Yield the files under a folder, in order; a run folder's own insides are the run's business."""
+def _folders(root: Path) -> Iterator[tuple[Path, list[str]]]:
+    """Yield each folder with its files, in order; the insides of a run or a matrix are its own business."""
     for folder, subfolders, names in os.walk(root):
         path = Path(folder)
         subfolders[:] = sorted(name for name in subfolders if not name.startswith("."))
         if "run.json" in names or len(path.relative_to(root).parts) >= DEPTH:
             subfolders.clear()
-        yield from (path / name for name in sorted(names))
+        if is_matrix(path):
+            subfolders[:] = [name for name in subfolders if name not in INSIDES]
+        yield path, sorted(names)
+
+
+def _audits(root: Path, files: Iterable[Path], matrices: Mapping[Path, Standing]) -> dict[str, AuditResult]:
+    """Return every audit; a matrix is one, whatever lies in its folder."""
+    found = {path: matrix.result for path, matrix in matrices.items() if matrix.result is not None}
+    alone = [file.parent for file in files if file.name == "audit.json" and file.parent not in matrices]
+    found |= {path: AuditResult.load(path) for path in alone}
+    return {_below(root, path): found[path] for path in sorted(found)}
 
 
 def _jobs(root: Path, folders: Iterable[Path]) -> list[Job]:

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from colonnade.audit.result import AuditResult
-from colonnade.report.blocks import Block, Chart, Section, Table, shown
+from colonnade.report.blocks import Block, Chart, Section, Table, share, shown
 from colonnade.report.chapters import comparison, sections
 from colonnade.report.gather import Study, gather
 from colonnade.report.verdict import sentences
@@ -61,7 +61,7 @@ def _rendered(title: str, studies: Sequence[Study], chapters: Sequence[Section])
 
     charts = [block for chapter in chapters for block in chapter.blocks if isinstance(block, Chart)]
     environment = Environment(autoescape=True, loader=FileSystemLoader(_HERE), trim_blocks=True, lstrip_blocks=True)
-    environment.filters["shown"] = shown
+    environment.filters |= {"shown": shown, "share": share}
     return environment.get_template("page.html.j2").render(
         title=title,
         made=f"{datetime.now(UTC):%Y-%m-%d %H:%M} UTC, Colonnade {version('colonnade')}",

@@ -7,19 +7,25 @@ from collections.abc import Iterator
 from colonnade.progress import describe_bytes, describe_values
 from colonnade.report.gather import Job, Study
 
+AT_ONCE, FEW_MORE = 8, 4
+"""So many details stand at the top; a few more are not worth folding."""
+
 
 def sentences(study: Study) -> tuple[list[str], list[str]]:
     """Return the plain words for what was found: first what matters most, then every detail.
 
-    What matters most is what the program said that ran the study; where it said nothing, every detail matters.
+    What matters most is what the program said that ran the study; where it said nothing, every detail matters, or of
+    very many the first.
     """
     most = [str(line) for line in study.summary.get("sentences", [])]
     details = [sentence[0].upper() + sentence[1:] for sentence in _details(study)]
-    return (most, details) if most else (details, [])
+    if most:
+        return most, details
+    return (details[:AT_ONCE], details) if len(details) > AT_ONCE + FEW_MORE else (details, [])
 
 
 def _details(study: Study) -> list[str]:
-    said: list[str] = []
+    said = [f"{name}: {sentence}" for name, sentence in study.unfinished.items()]
     for job in study.jobs:
         said += _of_job(job)
     for name, graph in study.graphs.items():
