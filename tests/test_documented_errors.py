@@ -402,6 +402,7 @@ ROOMS: dict[str, dict[str, Mistake]] = {
         "A record is in the file twice": repeat_the_last_record,
         "There is no such column": edit("lab.yaml", "^  columns: null", "  columns: [radius error, worst aera]"),
         "A column is listed twice": edit("lab.yaml", "^  columns: null", "  columns: [worst area, worst area]"),
+        "A column holds dates": column("lab.csv", "worst area", "2024-03-01"),
         "A column holds infinite values": column("lab.csv", "worst area", np.inf),
         "A column is empty": column("lab.csv", "worst area", np.nan),
         "A passive party takes part without columns": edit("lab.yaml", "^  columns: null", "  columns: []"),
@@ -488,6 +489,9 @@ ROOMS: dict[str, dict[str, Mistake]] = {
         "The federation requires a defense that a party does not use": edit(
             "federation.yaml", "^  protection: null", "  protection: gaussian"
         ),
+        "The federation requires a defense that does not exist": edit(
+            "federation.yaml", "^  protection: null", "  protection: gausian"
+        ),
         "A floor that all parties can't have": edit(
             "federation.yaml", "^    strategy: none", r"    strategy: shapley\n    floor: 0.9"
         ),
@@ -557,6 +561,8 @@ ROOMS: dict[str, dict[str, Mistake]] = {
         "There is no such attack": nothing,
         "An attack has no such parameter": nothing,
         "A parameter has no value": nothing,
+        "A parameter's value can't be read": nothing,
+        "The folder for the result can't be written": nothing,
         "No records are named to audit with": nothing,
         "The share of the attacker is no share": nothing,
         "Too few records were held out": table("new.csv", lambda frame: frame.head(3)),
@@ -569,9 +575,11 @@ ROOMS: dict[str, dict[str, Mistake]] = {
     },
     "Challenges": {
         "Nothing is granted": nothing,
+        "Several attacks are named": nothing,
         "There is no such knowledge": nothing,
         "Labels are granted, and there are none": nothing,
         "The attack reads a training": nothing,
+        "The attack takes part in a training": nothing,
         "The truth would lie with the attacker": nothing,
         "The folder is there already": nothing,
         "There is no truth in the folder": nothing,
@@ -580,6 +588,7 @@ ROOMS: dict[str, dict[str, Mistake]] = {
         "The guesses have another name": lambda folder: np.savez(folder / "guesses.npz", guess=np.zeros((5, 20))),
         "The guesses do not fit": lambda folder: np.savez(folder / "guesses.npz", guesses=np.zeros((5, 20))),
         "The guesses are no numbers": lambda folder: np.savez("guesses.npz", guesses=np.full((30, 20), np.nan)),
+        "The guesses are far too large": lambda folder: np.savez("guesses.npz", guesses=np.full((30, 20), 1e200)),
         "In Python, the challenge was altered": all_of(
             damage("challenge/uploads.safetensors"), python(read_challenge=lambda _: read_challenge)
         ),

@@ -28,7 +28,7 @@ class Recording(Channel):
     """A party's channel that keeps what it received."""
 
     def __init__(self, inner):
-        super().__init__(inner.name, inner.peers, inner.run)
+        super().__init__(inner.name, inner.peers, inner.run, inner.deadline)
         self._inner, self.received = inner, []
 
     def _deliver(self, to, message):

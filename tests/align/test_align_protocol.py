@@ -183,14 +183,14 @@ def test_a_party_that_dies_midway_ends_the_others(monkeypatch):
     outcomes = run_each(channels, dict.fromkeys(channels, (1, 2)), options)
     for survivor in ("clinic", "registry"):
         assert isinstance(outcomes[survivor], PeerLostError)
-        assert "lab: stopped: out of memory" in str(outcomes[survivor])
+        assert "lab: stopped: something unexpected (RuntimeError)" in str(outcomes[survivor])
 
 
 class Tampering(Channel):
     """A party's channel that changes outgoing messages on their way."""
 
     def __init__(self, inner, tamper):
-        super().__init__(inner.name, inner.peers, inner.run)
+        super().__init__(inner.name, inner.peers, inner.run, inner.deadline)
         self._inner, self._tamper = inner, tamper
 
     def _deliver(self, to, message):

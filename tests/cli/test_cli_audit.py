@@ -3,6 +3,8 @@
 import json
 import shutil
 import sys
+from dataclasses import fields
+from importlib import import_module
 from pathlib import Path
 
 import numpy as np
@@ -10,15 +12,17 @@ import pandas as pd
 import pytest
 import yaml
 from typed import colonnade, succeed
+from typer.main import get_command
 
 import colonnade as co
 from colonnade.attack import make_attack, run_attack
 from colonnade.audit.challenge import read_challenge
 from colonnade.audit.held_out import held_out_of
 from colonnade.audit.result import AuditResult
+from colonnade.audit.settings import Settings
 from colonnade.audit.source import federation_from, load_trained, own_test_records
-from colonnade.cli.audit import choices
-from colonnade.errors import ConfigError
+from colonnade.cli.audit import audit, choices
+from colonnade.errors import ConfigError, RunError
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "audit"))
 from audit_parts import PARTIES, SETTINGS, table
@@ -191,13 +195,31 @@ def test_a_matrix_goes_on_where_it_was(study, tmp_path):
         "--attacks", "decoder:epochs=1", "--seeds", 1, "--out", tmp_path / "out",
     )  # fmt: skip
     first = succeed(*words)
-    assert "lab under gaussian (sigma 1.0)" in first
+    assert "lab under gaussian 1:" in first
     kept = {path: path.stat().st_mtime_ns for path in (tmp_path / "out" / "cells").rglob("*.parquet")}
     assert len(kept) == 2 * 3
     assert succeed(*words) == first
     assert {path: path.stat().st_mtime_ns for path in kept} == kept
     frame = pd.read_parquet(tmp_path / "out" / "audit.parquet")
     assert frame.groupby("defense")["accuracy_cost"].first()["none"] == 0
+
+
+def test_a_part_of_a_matrix_can_be_shown(study, tmp_path):
+    """Whoever stops a study of days sees nothing of it otherwise, but by writing Python."""
+
+    def words(seeds, *more):
+        return (
+            "audit", "matrix", study / "federation.yaml", *party_files(study), "--defenses", "none",
+            "--attacks", "ridge", "--seeds", seeds, "--out", tmp_path / "out", *more,
+        )  # fmt: skip
+
+    nothing = colonnade(*words(1, "--gather"))
+    assert nothing.exit_code == 3 and "no cell is kept here" in nothing.stderr
+    succeed(*words(1))
+    assert "left out: ridge on none, seed 1: not run" in succeed(*words(2, "--gather"))
+    assert len(list((tmp_path / "out" / "cells").iterdir())) == 1
+    refused = colonnade(*words(2, "--gather", "--engine", "ray"))
+    assert refused.stderr == "error: --gather: nobody is needed to gather (leave engine and address out)\n"
 
 
 @pytest.mark.parametrize(
@@ -222,6 +244,16 @@ def test_a_matrix_goes_on_where_it_was(study, tmp_path):
             ["audit", "export", "{study}/model", "{files}", "--attack", "pcat", "--out", "c", "--truth", "t"],
             3,
             "can't be put into a folder",
+        ),
+        (
+            ["audit", "export", "{study}/model", "{files}", "--attack", "decoder,ridge", "--out", "c", "--truth", "t"],
+            3,
+            "--attack: a challenge grants what one attack knows",
+        ),
+        (
+            ["audit", "run", "{study}/model", "{files}", "--attacks", "unsplit:adaptive=nope"],
+            3,
+            "unsplit.adaptive: 'nope' is not allowed (give true or false)",
         ),
         (
             [
@@ -307,6 +339,127 @@ def test_choices_are_names_with_parameters():
     assert choices("none, gaussian:sigma=0.5:deep=true") == [
         {"name": "none"}, {"name": "gaussian", "sigma": 0.5, "deep": True},
     ]  # fmt: skip
+    assert choices("decoder:learning_rate=1e-3") == [{"name": "decoder", "learning_rate": 0.001}]
     for wrong in ("decoder:epochs", "decoder:=5", "decoder:name=x"):
         with pytest.raises(ConfigError, match="is no parameter"):
             choices(wrong)
+
+
+def test_a_list_is_one_value():
+    """It was cut at its commas: what takes several numbers, or several names, could be used in Python alone."""
+    assert choices("unsplit:start=[.1,.2,.3]:preset=smoke, causshield:graph=[age, bmi],none") == [
+        {"name": "unsplit", "start": [0.1, 0.2, 0.3], "preset": "smoke"},
+        {"name": "causshield", "graph": ["age", "bmi"]},
+        {"name": "none"},
+    ]
+    assert choices("causshield:graph={outcome: [age, bmi], age: []}:label=outcome,ridge") == [
+        {"name": "causshield", "graph": {"outcome": ["age", "bmi"], "age": []}, "label": "outcome"}, {"name": "ridge"},
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    "text", ["decoder:epochs=[", "ridge:x={a: b", "ridge:x=*y", "unsplit:start=[.1,.2,ridge", "ridge:x=]"]
+)
+def test_a_value_that_can_not_be_read_names_the_text(text):
+    """It ended in a traceback of a parser that nobody had called."""
+    with pytest.raises(ConfigError, match="is no value") as error:
+        choices(text)
+    assert str(error.value).startswith(f"{text}: ")
+
+
+def test_settings_of_an_audit_can_be_chosen(study, tmp_path):
+    """The rate of success would stay at one published threshold, and averaging at eight uploads."""
+    words = (*files(study), "--attacks", "decoder:preset=repeated:epochs=2", "--seeds", 1)
+    rows = {}
+    for threshold in (0, 1000):
+        chosen = ("--repeats", 3, "--threshold", threshold)
+        succeed("audit", "run", study / "model", *words, *chosen, "--out", tmp_path / f"{threshold}")
+        found = AuditResult.load(tmp_path / f"{threshold}")
+        assert (found.settings["repeats"], found.settings["threshold"]) == (3, threshold)
+        rows[threshold] = set(found.frame.loc[found.frame["attack"] == "decoder", "asr"])
+    assert rows == {0: {0.0}, 1000: {1.0}}
+    chosen = ("--repeats", 3, "--threshold", 1000)
+    succeed(
+        "audit", "export", study / "model", *files(study), "--attack", "decoder:preset=repeated", "--victim", "lab",
+        "--out", tmp_path / "c", "--truth", tmp_path / "t", *chosen,
+    )  # fmt: skip
+    evidence = read_challenge(tmp_path / "c")
+    assert evidence.uploads.shape[1] == 3
+    guesses = np.zeros((len(evidence.uploads), *evidence.input_shape))
+    np.savez(tmp_path / "g.npz", guesses=guesses)
+    scored = json.loads(succeed("audit", "score", tmp_path / "t", tmp_path / "g.npz", "--json"))
+    assert {row["asr"] for row in scored["rows"]} == {1.0}
+    succeed(
+        "audit", "matrix", study / "federation.yaml", *party_files(study), "--defenses", "none", "--attacks", "ridge",
+        "--seeds", 1, "--out", tmp_path / "matrix", *chosen,
+    )  # fmt: skip
+    found = AuditResult.load(tmp_path / "matrix")
+    assert (found.settings["repeats"], found.settings["threshold"]) == (3, 1000)
+
+
+@pytest.mark.parametrize("command", ["run", "matrix", "export"])
+def test_the_commands_and_python_begin_with_the_same_settings(command):
+    """The same audit would have other numbers in Python."""
+    options = {one.name: one.default for one in get_command(audit).commands[command].params}
+    shared = {one.name: one.default for one in fields(Settings) if one.name in options}
+    assert {"auxiliary", "targets", "repeats", "threshold"} <= shared.keys()
+    assert {name: options[name] for name in shared} == shared
+
+
+@pytest.mark.parametrize("command", ["run", "attributes", "export", "score", "matrix"])
+def test_a_folder_that_can_not_be_written_is_told_before_anything_is_computed(study, tmp_path, monkeypatch, command):
+    """Hours of attacks would end in a traceback, and say nothing of what they found."""
+    for module, work in (("source", "load_trained"), ("submission", "score_challenge"), ("matrix", "run_matrix")):
+        monkeypatch.setattr(import_module(f"colonnade.audit.{module}"), work, None)
+    (tmp_path / "file").write_bytes(b"mine")
+    words = {
+        "run": (study / "model", *files(study)),
+        "attributes": (study / "model", *files(study)),
+        "export": (study / "model", *files(study), "--attack", "decoder", "--truth", tmp_path / "truth"),
+        "score": ("truth", "guesses.npz"),
+        "matrix": (study / "federation.yaml", *party_files(study), "--defenses", "none"),
+    }[command]
+    result = colonnade("audit", command, *words, "--out", tmp_path / "file")
+    assert result.exit_code == 3, result.exception or result.stderr
+    assert "file: no folder can be written here: File exists (name another folder)" in result.stderr
+    assert [path.name for path in tmp_path.iterdir()] == ["file"]
+
+
+@pytest.mark.parametrize("as_json", [[], ["--json"]])
+def test_what_was_found_is_told_even_where_it_can_not_be_kept(study, tmp_path, monkeypatch, as_json):
+    """A disk that fills up meanwhile would take hours of attacks with it."""
+
+    def full(result, folder):
+        raise RunError("cannot be written: No space left on device", where=str(folder))
+
+    monkeypatch.setattr(AuditResult, "save", full)
+    result = colonnade("audit", study / "model", *files(study), *QUICK, "--out", tmp_path / "out", *as_json)
+    assert result.exit_code == 8
+    assert "lab: decoder (oracle), the only attack tried" in result.stdout
+    assert "No space left" in result.stderr
+
+
+def test_knowledge_may_be_listed_with_blanks(study, tmp_path):
+    succeed(
+        "audit", "export", study / "model", *files(study), "--knowledge", "uploads, auxiliary_records,",
+        "--victim", "lab", "--out", tmp_path / "c", "--truth", tmp_path / "t",
+    )  # fmt: skip
+    assert set(read_challenge(tmp_path / "c").held) == {"uploads", "auxiliary_records"}
+
+
+@pytest.mark.parametrize(
+    ("guess", "complaint"),
+    [(1e200, "beyond 1e+12"), (1e30, "beyond 1e+12"), (np.longdouble("1e4000"), "beyond 1e+12|infinite numbers")],
+)
+def test_guesses_without_measure_are_refused(study, tmp_path, guess, complaint):
+    """Their errors would be infinite, or a line of sixty digits."""
+    succeed(
+        "audit", "export", study / "model", *files(study), "--attack", "ridge", "--victim", "lab",
+        "--out", tmp_path / "c", "--truth", tmp_path / "t",
+    )  # fmt: skip
+    uploads = read_challenge(tmp_path / "c")
+    np.savez(tmp_path / "g.npz", guesses=np.full((len(uploads.uploads), *uploads.input_shape), guess))
+    result = colonnade("audit", "score", tmp_path / "t", tmp_path / "g.npz")
+    assert result.exit_code == 4, result.exception
+    assert any(one in result.stderr for one in complaint.split("|"))
+    assert len(result.stderr.splitlines()) == 1

@@ -67,6 +67,13 @@ def test_an_interrupt_ends_with_130():
     assert (result.exit_code, result.stderr) == (130, "error: interrupted\n")
 
 
+def test_whoever_keeps_work_says_so_when_it_is_interrupted():
+    interruption = KeyboardInterrupt()
+    interruption.add_note("5 of 12 cells are kept")
+    result = CliRunner().invoke(app_that_raises(interruption), ["fail"])
+    assert (result.exit_code, result.stderr) == (130, "error: interrupted; 5 of 12 cells are kept\n")
+
+
 def test_a_bug_is_not_dressed_up_as_a_users_mistake():
     result = CliRunner().invoke(app_that_raises(ZeroDivisionError()), ["fail"])
     assert isinstance(result.exception, ZeroDivisionError)

@@ -13,6 +13,7 @@ from typer.testing import CliRunner
 
 from colonnade.cli import app
 from colonnade.cli.check import check_everything
+from colonnade.defend import DEFENSES, Gaussian
 from colonnade.wire.authority import Authority, make_kit
 
 
@@ -266,6 +267,21 @@ def test_an_unknown_defense_names_the_nearest(study):
     assert (problem.field, problem.remedy) == ("defense.name", "did you mean 'gaussian'?")
 
 
+@pytest.mark.parametrize("used", ["none", "gaussian"])
+def test_a_protection_that_does_not_exist_is_no_partys_mistake(study, used):
+    study.federation["task"] = {"protection": "gausian"}
+    study.party["defense"] = {"name": used} | ({"sigma": 1.0} if used == "gaussian" else {})
+    problem = only(study.check())
+    assert (problem.file.name, problem.field) == ("federation.yaml", "task.protection")
+    assert problem.remedy == "did you mean 'gaussian'?"
+
+
+def test_other_packages_defenses_may_be_required(study, monkeypatch):
+    monkeypatch.setitem(DEFENSES._entries, "theirs", Gaussian)
+    study.federation["task"] = {"protection": "theirs"}
+    assert only(study.check()).field == "defense.name"
+
+
 @pytest.mark.parametrize(
     ("strength", "field"),
     [({"sgima": 1.0}, "defense"), ({"sigma": "strong"}, "defense.sigma"), ({"sigma": -1}, "defense.sigma")],
@@ -276,8 +292,6 @@ def test_a_strength_that_the_defense_does_not_take(study, strength, field):
 
 
 def test_a_defense_that_needs_labels_at_a_passive_party(study, monkeypatch):
-    from colonnade.defend import Gaussian
-
     monkeypatch.setattr(Gaussian, "needs_labels", True)
     study.party["defense"] = {"name": "gaussian", "sigma": 1.0}
     assert "needs labels" in only(study.check()).what

@@ -135,6 +135,15 @@ def test_by_modality_takes_frames_arrays_and_images():
     assert all(part.ids.tolist() == ["u", "v"] for part in parts.values())
 
 
+def test_a_label_and_blocks_in_another_order_go_by_their_ids():
+    """By position, records would learn the labels of others."""
+    voice = pd.DataFrame({"x": [1, 2, 3]}, index=["u", "v", "w"])
+    label = pd.Series([30, 20, 10], index=["w", "v", "u"])
+    assert by_modality({"voice": voice}, label=("voice", label))["voice"].label.to_dict() == {"u": 10, "v": 20, "w": 30}
+    turned = by_modality({"voice": voice}, ids=pd.Index(["w", "v", "u"]))["voice"]
+    assert turned.table["x"].to_dict() == {"w": 3, "v": 2, "u": 1}
+
+
 def test_by_modality_keeps_the_ids_that_frames_bring():
     """Organisations rarely hold the same records."""
     parts = by_modality({"a": pd.DataFrame({"x": [1, 2]}, index=[4, 5]), "b": pd.DataFrame({"y": [1]}, index=[5])})

@@ -131,7 +131,7 @@ def test_a_column_that_is_gone_is_named_and_extra_columns_do_no_harm():
     ("trained", "given", "message"),
     [
         ([1, 2], ["1", "2"], "held numbers at training and holds text now"),
-        (["1", "2"], [1, 2], "held text at training and holds numbers now"),
+        (["a", "b"], [1, 2], "held text at training and holds numbers now"),
         (pd.Categorical([1, 2]), ["1", "2"], "held integer categories at training and holds text now"),
         (pd.Categorical([1, 2]), [1.5, 2.0], "held integer categories at training and holds numbers now"),
     ],
@@ -144,6 +144,40 @@ def test_a_column_that_changed_its_type_is_refused(trained, given, message):
 def test_integer_categories_survive_a_file_that_forgets_them():
     preparation = TablePreparation().fit(table_records(x=pd.Categorical([1, 2, None])))
     assert preparation.transform(table_records(x=[2.0, None])).tolist() == [[0, 1, 0], [0, 0, 1]]
+
+
+@pytest.mark.parametrize(
+    ("trained_with", "given", "read_as"),
+    [
+        ("A1\n250\n007\n", "250\n", "250"),
+        ("A1\n250\n007\n", "250\n\n", "250"),  # a missing value makes 250.0 of it
+        ("A1\n250\n007\n", "007\n", "007"),
+        ("A1\n2.50\n", "2.5\n", "2.50"),
+        ("True\nunknown\nFalse\n", "False\n", "False"),
+    ],
+)
+def test_text_that_a_small_file_makes_numbers_of_is_text_again(tmp_path, trained_with, given, read_as):
+    """Whether a batch can be answered must not depend on which other records are in it."""
+
+    def read(text):
+        numbered = "".join(f"{number},{line}\n" for number, line in enumerate(text.removesuffix("\n").split("\n")))
+        (tmp_path / "a.csv").write_text(f"id,code\n{numbered}")
+        return Records.from_frame(read_table(tmp_path / "a.csv", "id"), id_column="id", for_training=False)
+
+    preparation = TablePreparation().fit(read(trained_with))
+    assert preparation.statistics.categories[0].kind == "text"
+    assert not pd.api.types.is_string_dtype(read(given).table["code"].dtype)
+    prepared = dict(zip(preparation.feature_names, preparation.transform(read(given))[0], strict=True))
+    assert prepared[f"code={read_as}"] == prepared.get("code is missing", 0) + 1 == sum(prepared.values())
+    unseen = preparation.transform(read("True" if "True" in trained_with else "13"))[0]
+    assert unseen.sum() == ("True" in trained_with)
+
+
+@pytest.mark.parametrize("text", [["7", "007", "A1"], ["Bern", "Chur", "Bern"]])
+def test_numbers_that_could_be_several_texts_or_none_are_refused(text):
+    preparation = TablePreparation().fit(Records.from_frame(pd.DataFrame({"code": text})))
+    with pytest.raises(DataError, match=r"held text at training and holds numbers now \(make it text again"):
+        preparation.transform(Records.from_frame(pd.DataFrame({"code": [7]})))
 
 
 def test_values_beyond_float32_are_refused_and_not_passed_on_as_infinity():

@@ -79,6 +79,7 @@ def test_records_from_csv_know_columns_and_label(tmp_path):
         ("a.csv", b"id,x\n1,\xff\xfe\n", "UTF-8"),
         ("a.csv.gz", b"id,x\n1,2\n", "no table"),
         ("a.csv.gz", gzip.compress(b"id,x\n1,2\n" * 50, mtime=0)[:-12], "no table"),  # no clock in the test's name
+        ("a.csv.gz", gzip.compress(b"", mtime=0)[:10] + b"\x07", "no table: .*invalid block type"),
         ("a.parquet", b"PAR1 but not really", "no Parquet file"),
         ("a.xlsx", b"PK", r"unknown kind of table \(give .csv"),
     ],
@@ -103,6 +104,22 @@ def test_parquet_keeps_types_and_a_named_index(tmp_path):
     assert records.ids.tolist() == ["007", "8"]
     assert records.columns == ["x", "c"]
     assert records.table["x"].dtype == np.float64
+
+
+def test_a_parquet_index_may_be_a_column_too_or_have_several_levels(tmp_path):
+    """pandas writes such files; the ids are there, and looked for in vain."""
+    frame = pd.DataFrame({"id": ["007", "8"], "day": [1, 2], "x": [1.5, 2.5]})
+    path = tmp_path / "a.parquet"
+    for indexed in (
+        frame.set_index("id", drop=False),
+        frame.set_index(["id", "day"]),
+        frame.set_index(["id", "day"], drop=False),
+        frame.set_index(pd.MultiIndex.from_arrays([frame["id"], [5, 6]], names=["id", None])),
+    ):
+        indexed.to_parquet(path)
+        records = read_records(path, "id", columns=["day", "x"])
+        assert records.ids.tolist() == ["007", "8"]
+        assert records.table["x"].tolist() == [1.5, 2.5]
 
 
 def test_a_folder_name_with_an_equals_sign_makes_no_column(tmp_path):

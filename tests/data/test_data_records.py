@@ -148,6 +148,46 @@ def test_a_column_without_one_value_is_refused_for_training_but_may_be_predicted
     assert Records.from_frame(frame, id_column="patient", for_training=False).columns == ["age", "town", "ill"]
 
 
+@pytest.mark.parametrize(
+    "values",
+    [
+        pd.date_range("2024-03-01", periods=3),
+        ["2024-03-01", "2024-3-9", None],
+        ["2024-03-01T08:30:00Z", "2024-03-01 08:30", "unknown"],
+        ["31.12.2024", "1.1.2025", "5.6.1970 7:05"],
+        ["03/31/24", "12/01/24", "01/31/24"],
+        ["3 Mar 2024", "03-MAR-24", "March 3, 2024"],
+        ["08:30", "8:30 pm", "23:59:59.5"],
+    ],
+)
+def test_dates_are_refused_before_anybody_is_met(frame, values):
+    """As text they would become one category a day."""
+    frame["visit"] = values
+    with pytest.raises(DataError, match="column 'visit' holds dates or times"):
+        Records.from_frame(frame, id_column="patient")
+    assert "visit" not in Records.from_frame(frame, id_column="patient", columns=["age"]).columns
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        ["1.2.3", "1.2.4", "2.0.1"],
+        ["Mayer", "March", "Dec"],
+        ["2024", "2025", "2026"],
+        ["0123-45", "555-1234", "12/34"],
+        pd.Categorical(["2024-03-01", "2024-03-02", "2024-03-01"]),
+    ],
+)
+def test_text_that_is_no_date_is_text(frame, values):
+    frame["code"] = values
+    assert "code" in Records.from_frame(frame, id_column="patient").columns
+
+
+def test_a_model_that_was_trained_with_text_of_dates_can_still_predict(frame):
+    frame["visit"] = "2024-03-01"
+    assert "visit" in Records.from_frame(frame, id_column="patient", for_training=False).columns
+
+
 def test_constant_columns_are_fine(frame):
     assert Records.from_frame(frame.assign(age=1), id_column="patient").columns == ["age", "town", "ill"]
 
@@ -186,6 +226,37 @@ def test_parts_of_different_length_are_refused():
         Records(pd.Index([1, 2]), table=pd.DataFrame({"x": [1]}))
     with pytest.raises(DataError, match="label has 3 rows for 2 ids"):
         Records(pd.Index([1, 2]), label=pd.Series([1, 2, 3]))
+
+
+def test_parts_that_are_indexed_by_the_ids_go_by_them_and_not_by_position():
+    """Rows in another order would give records the values of others, and nobody would be told."""
+    ids, reversed_ids = pd.Index(["a", "b", "c"]), pd.Index(["c", "b", "a"])
+    records = Records(
+        ids,
+        table=pd.DataFrame({"x": [3, 2, 1]}, index=reversed_ids),
+        label=pd.Series([30, 20, 10], index=reversed_ids.astype(object)),
+        secrets=pd.DataFrame({"s": [6, 5, 4]}, index=reversed_ids),
+    )
+    assert records.table["x"].tolist() == [1, 2, 3]
+    assert records.label.to_dict() == {"a": 10, "b": 20, "c": 30}
+    assert records.secrets["s"].tolist() == [4, 5, 6]
+    assert Records(ids, label=pd.Series([10, 20, 30])).label.to_dict() == {"a": 10, "b": 20, "c": 30}
+
+
+@pytest.mark.parametrize(
+    "index",
+    [[5, 6, 7], ["a", "b", "x"], ["a", "a", "c"], pd.MultiIndex.from_product([["a", "b", "c"], [1]])],
+)
+def test_parts_that_are_indexed_by_other_ids_are_refused(index):
+    with pytest.raises(DataError, match=r"label is indexed by other ids .*reset_index"):
+        Records(pd.Index(["a", "b", "c"]), label=pd.Series([1, 2, 3], index=index))
+
+
+def test_ids_from_a_column_are_those_of_its_rows_however_the_rows_are_numbered(frame):
+    """A frame that was filtered or sorted keeps the numbers of its rows."""
+    records = Records.from_frame(frame.iloc[[2, 0]], id_column="patient", label="ill", secrets=["town"])
+    assert records.table["age"].to_dict() == {"a3": 50, "a1": 30}
+    assert records.secrets["town"].to_dict() == {"a3": "Chur", "a1": "Bern"}
 
 
 def test_repr_fits_a_screen_and_never_shows_an_id():

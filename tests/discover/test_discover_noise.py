@@ -52,13 +52,21 @@ def test_what_edges_are_worth_is_seen_through_the_same_noise_and_counted(secure)
     absent = ~np.eye(5, dtype=bool) & (seen[-2] == 0)
     assert 0 < absent.sum() < 18, "noise below zero counts as nothing, and no more than about half of it is"
     looks = len(seen) - 2
-    spent = strength_spend(0.5, looks + 2, shared=secure)
-    assert any(note.startswith(f"noise on edge strengths and worths: ε = {spent:.3g} at") for note in graph.notes)
+    spent = strength_spend(0.5, looks + 2, edges=20, shared=secure)
+    note = f"noise on 20 edge strengths or worths at {looks + 2} looks: ε = {spent:.3g} at"
+    assert any(one.startswith(note) and "losses" in one for one in graph.notes)
 
 
 def test_more_looks_and_less_noise_cost_more():
-    assert strength_spend(1.0, 20, shared=False) > strength_spend(1.0, 10, shared=False)
-    assert strength_spend(1.0, 10, shared=True) > strength_spend(1.0, 10, shared=False)
+    assert strength_spend(1.0, 20, 6, shared=False) > strength_spend(1.0, 10, 6, shared=False)
+    assert strength_spend(1.0, 10, 6, shared=True) > strength_spend(1.0, 10, 6, shared=False)
     assert feature_spend(1.0, 2.0, 10) > feature_spend(2.0, 2.0, 10)
-    # One look at sensitivity 1 is the definition of the mechanism.
-    assert strength_spend(1.0, 1, shared=False) == pytest.approx(1.0, abs=1e-3)
+    # One look at one edge of sensitivity 1 is the definition of the mechanism.
+    assert strength_spend(1.0, 1, 1, shared=False) == pytest.approx(1.0, abs=1e-3)
+
+
+def test_one_record_may_move_every_edge_at_once():
+    """Fifteen variables have 210 edges, each with its own noise: a look is no single event of ε = 1."""
+    assert 120 < strength_spend(1.0, 1, 210, shared=False) < 210
+    # Much noise or little, it is counted at once: a run must not end by filling the memory.
+    assert strength_spend(64.0, 80, 210, shared=True) == pytest.approx(64 * 80 * 210 * np.sqrt(2), rel=0.02)

@@ -5,6 +5,7 @@ import json
 import pytest
 from discovery_parts import SHORT, assert_same_but_for_rounding, chain, divided
 
+from colonnade.checkpoint import Checkpoints
 from colonnade.discover.curious import Curious
 from colonnade.discover.discover import discover_tables
 from colonnade.discover.graph import CausalGraph
@@ -83,3 +84,21 @@ def test_a_result_says_which_bytes_are_those_of_all_attempts(tmp_path):
         assert ending["sent_bytes"] == Run.open(tmp_path / name).ledger.sent_bytes > last["sent_bytes"] > 0
         assert last["received_bytes"] > 0
         assert ("forward" in last["seconds"]) == (name != "coordinator")
+
+
+def answered(folder):
+    kept = Checkpoints(Run.open(folder / "party0").checkpoints)
+    state, _ = kept.load(kept.steps()[-1])
+    return float(state["exchange/answered/party1"])
+
+
+def test_products_before_a_stop_count_too(tmp_path):
+    """Distances add up: whoever stops and resumes often would be told that more is hidden than is."""
+    tables, chosen = divided(chain(), "ab", "cde"), settings(secure=True)
+    discover_tables(tables, chosen, run=tmp_path / "whole", progress=False)
+    stop(tables, chosen, tmp_path / "stopped", exchange=21)
+    assert 0 < answered(tmp_path / "stopped") < answered(tmp_path / "whole")
+    resumed = discover_tables(tables, chosen, run=tmp_path / "stopped", resume=True, progress=False)
+    assert answered(tmp_path / "stopped") == pytest.approx(answered(tmp_path / "whole"))
+    assert any("bits leave out what was done twice" in note for note in resumed.notes)
+    assert any("fragments and gradients" in note and "columns rest on ring-LWE" in note for note in resumed.notes)

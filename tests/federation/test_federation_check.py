@@ -209,6 +209,17 @@ def test_a_required_protection_that_is_not_used(study):
     assert study.problems("lab") == []
 
 
+def test_a_required_protection_that_does_not_exist_is_the_federation_files_mistake(study):
+    """Every party would be told to use a defense that nobody can use."""
+    study.federation["task"] = {"protection": "gausian"}
+    study.parties["lab"]["defense"] = {"name": "gaussian", "sigma": 1}
+    told = {"suggest_defense": {"gausian": "did you mean 'gaussian'?"}.get}
+    for name in ("lab", "clinic"):
+        problem = only([one for one in study.check(name, **told) if one.severity == "problem"])
+        assert (problem.file.name, problem.field) == ("federation.yaml", "task.protection")
+        assert (problem.what, problem.remedy) == ("unknown defense 'gausian'", "did you mean 'gaussian'?")
+
+
 @pytest.mark.parametrize("layer", ["gaussian", {"name": "gaussian", "sigma": 1}])
 def test_a_required_protection_may_be_one_of_several_layers(study, layer):
     study.federation["task"] = {"protection": "gaussian"}
@@ -262,3 +273,42 @@ def test_a_folder_of_images_has_no_sensitive_columns(study):
     folder.mkdir()
     study.parties["lab"] |= {"data": {"path": "pictures", "kind": "images"}, "sensitive": ["age"]}
     assert [problem.field for problem in study.problems("lab")] == ["sensitive", "data.path"]
+
+
+@pytest.mark.parametrize("kind", ["csv", "parquet"])
+def test_dates_are_told_with_an_example(study, kind):
+    """After an alignment it would be too late, and text of dates would be learned as categories."""
+    days = pd.date_range("2024-03-01", periods=8)
+    study.tables["lab"] = study.tables["lab"].assign(visit=days, birth=days.strftime("%d.%m.%Y"))
+    study.write()
+    if kind == "parquet":
+        study.parties["lab"]["data"]["path"] = "lab.parquet"
+        study.tables["lab"].to_parquet(study.folder / "lab.parquet")
+    problems = study.problems("lab")
+    assert [problem.field for problem in problems] == ["data.path"] * 2
+    example = ", such as '2024-03-01'" if kind == "csv" else ""
+    assert problems[0].what == f"column 'visit' holds dates or times{example}"
+    assert problems[1].what == "column 'birth' holds dates or times, such as '01.03.2024'"
+    assert "days since an event" in problems[0].remedy
+
+
+def test_a_word_that_makes_text_of_numbers_is_worth_a_note(study):
+    """One '<5' turns a quantity into dozens of categories."""
+    study.tables["lab"]["glucose"] = ["5.1", "6", "<5", "7.25", "4", None, "5", "6"]
+    (note,) = [problem for problem in study.check("lab") if problem.field == "data.path"]
+    assert note.what == "column 'glucose' is taken for text: 86% of its values are numbers, but '<5' is none"
+    assert note.severity == "note"
+
+
+def test_columns_of_mixed_values_are_told_before_anything_is_sent(study):
+    study.parties["lab"]["data"]["path"] = "lab.parquet"
+    study.write()
+    mixed = study.tables["lab"].assign(glucose=[b"x"] * 8)
+    mixed.to_parquet(study.folder / "lab.parquet")
+    assert "holds values of type bytes" in only(study.problems("lab")).what
+
+
+def test_no_party_is_called_name(study):
+    """In one process, what is chosen for each party could not be told from one choice for all."""
+    study.federation["parties"]["name"] = study.federation["parties"].pop("lab")
+    assert "no party can be called 'name'" in only(study.problems("clinic")).what

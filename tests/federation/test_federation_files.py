@@ -15,6 +15,7 @@ from colonnade.federation.files import (
     read_party,
 )
 from colonnade.federation.problems import ProblemsError
+from colonnade.federation.yaml_file import read_value
 
 FEDERATION = """
 name: study
@@ -89,6 +90,31 @@ def test_paths_are_meant_from_the_files_own_folder(tmp_path, monkeypatch):
 def test_the_strength_of_a_defense_is_every_other_key(party):
     own = party(PARTY + "defense: {name: gaussian, sigma: 0.5}\n")
     assert (own.defense.name, own.defense.strength) == ("gaussian", {"sigma": 0.5})
+
+
+@pytest.mark.parametrize("written", ["1e-2", "1E-2", "1.e-2", ".1e-1", "+1.0e-2", "0.1e-1", "0.01"])
+def test_a_number_with_an_exponent_is_a_number(party, written):
+    """PyYAML takes 1e-2 for text, and people would be told that a number is no number."""
+    own = party(PARTY + f"defense: {{name: gaussian, sigma: {written}}}\n")
+    assert own.defense.strength == {"sigma": 0.01}
+
+
+@pytest.mark.parametrize("written", ["'1e-2'", "1e", "e-2", "1e-2x", "1e-2.5"])
+def test_what_only_looks_like_a_number_stays_text(party, written):
+    own = party(PARTY + f"defense: {{name: gaussian, sigma: {written}}}\n")
+    assert own.defense.strength == {"sigma": written.strip("'")}
+
+
+def test_a_value_alone_is_read_as_in_a_file():
+    read = {"1e-3": 1e-3, "5": 5, "true": True, "some": "some", "[1, 2]": [1, 2], "": None}
+    assert {text: read_value(text, "x") for text in read} == read
+
+
+@pytest.mark.parametrize("text", ["[", "{a", "a: b: c", "*x", "\0", "2024-99-99", "!!int ''", "!!bool x", "[" * 5000])
+def test_a_value_that_can_not_be_read_is_one_clear_error(text):
+    with pytest.raises(ConfigError) as error:
+        read_value(text, "decoder:epochs")
+    assert str(error.value).startswith(f"decoder:epochs: {text!r} is no value")
 
 
 @pytest.mark.parametrize(
@@ -241,6 +267,9 @@ def test_images_need_no_id_column(party):
         ("a: !!python/object/apply:os.system [ls]", "is no valid YAML"),
         ("? [1, 2]\n: 3", "is no valid YAML"),
         ("when: 2024-99-99", "is no valid YAML"),
+        ("a: !!int ''", "is no valid YAML"),
+        ("a: !!bool x", "is no valid YAML"),
+        ("a: !!timestamp x", "is no valid YAML"),
         ("a: &x 1\nb: *x", "aliases are not allowed"),
         ("a: \x00", "is no valid YAML"),
         ("[" * 5000, "is no valid YAML"),

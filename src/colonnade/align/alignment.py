@@ -32,11 +32,13 @@ class Alignment:
         rows: for each position in the common order, this party's own row, or -1 where it lacks the record.
         digest: the same at every party; two alignments with equal digests have the same records in the same order.
         policy: `drop` (records that all parties hold) or `impute` (all records of the active party).
+        anew: made by a run now, as its first one or because not all parties remembered the one before.
     """
 
     rows: Rows
     digest: str
     policy: Policy
+    anew: bool = False
 
     @property
     def records(self) -> int:
@@ -64,6 +66,7 @@ def align(
     policy: Policy = "drop",
     step: int = 0,
     secret: bytes | None = None,
+    may_lack_all: bool = False,
 ) -> Alignment:
     """Align this party's records with those of its peers, without showing the others.
 
@@ -80,6 +83,7 @@ def align(
         step: step of the first messages; a later alignment on the same channel needs a greater one than any used.
         secret: bytes that only the active party knows; under `impute` the same secret gives the same order again.
             Drawn afresh if not given.
+        may_lack_all: under `impute` a party may hold none of the active party's records; usually that is a mistake.
 
     Raises:
         DataError: this party's ids cannot be used.
@@ -93,8 +97,8 @@ def align(
         return _align_common(courier, own, order, sizes)
     if channel.name == active:
         peers = [party for party in order if party != active]
-        return _offer_records(courier, own, peers, sizes, secret or secrets.token_bytes(32))
-    return _take_records(courier, own, active, sizes)
+        return _offer_records(courier, own, peers, sizes, secret or secrets.token_bytes(32), may_lack_all=may_lack_all)
+    return _take_records(courier, own, active, sizes, may_lack_all=may_lack_all)
 
 
 def _align_common(courier: Courier, own: Ids, order: Sequence[str], sizes: dict[str, int]) -> Alignment:
@@ -106,7 +110,9 @@ def _align_common(courier: Courier, own: Ids, order: Sequence[str], sizes: dict[
     return Alignment(_sealed(rows), digest, "drop")
 
 
-def _offer_records(courier: Courier, own: Ids, peers: Sequence[str], sizes: dict[str, int], secret: bytes) -> Alignment:
+def _offer_records(
+    courier: Courier, own: Ids, peers: Sequence[str], sizes: dict[str, int], secret: bytes, *, may_lack_all: bool
+) -> Alignment:
     """The active party's side of `impute`: tell each peer at which positions its records stand."""
     cipher = Cipher()
     points = cipher.encrypt(own.spelt)
@@ -117,21 +123,23 @@ def _offer_records(courier: Courier, own: Ids, peers: Sequence[str], sizes: dict
     for peer in peers:
         common = own.among(find_common(courier, (courier.name, peer), sizes, cipher, points))
         compare_digests(courier, [peer], own.digest(common))
-        _refuse_empty(common, (courier.name, peer))
+        if not may_lack_all:
+            _refuse_empty(common, (courier.name, peer))
         courier.tell(peer, POSITIONS, {"digest": digest})
         courier.send(peer, POSITIONS, position_of_row[common])
     return Alignment(_sealed(rows), digest, "impute")
 
 
-def _take_records(courier: Courier, own: Ids, active: str, sizes: dict[str, int]) -> Alignment:
+def _take_records(courier: Courier, own: Ids, active: str, sizes: dict[str, int], *, may_lack_all: bool) -> Alignment:
     """A passive party's side of `impute`."""
     cipher = Cipher()
     common = own.among(find_common(courier, (active, courier.name), sizes, cipher, cipher.encrypt(own.spelt)))
     compare_digests(courier, [active], own.digest(common))
-    _refuse_empty(common, (active, courier.name))
+    if not may_lack_all:
+        _refuse_empty(common, (active, courier.name))
     digest = courier.hear(active, POSITIONS).get("digest")
     positions = courier.receive(active, POSITIONS, Due(np.dtype(np.int64), common.shape))
-    outside = positions.min() < 0 or positions.max() >= sizes[active]
+    outside = bool(((positions < 0) | (positions >= sizes[active])).any())
     if outside or len(np.unique(positions)) != len(positions) or not isinstance(digest, str):
         raise AlignmentError(
             "sent positions that cannot be", where=active, remedy="run the same version of Colonnade at every party"

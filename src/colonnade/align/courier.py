@@ -55,7 +55,8 @@ class Courier:
 
     def receive(self, frm: str, kind: str, due: Due) -> Array:
         """Wait for an array of exactly the type and shape that is due."""
-        return np.concatenate([self._receive_piece(frm, kind, due, piece) for piece in _pieces(due.shape, due.dtype)])
+        pieces = [self._receive_piece(frm, kind, due, piece) for piece in _pieces(due.shape, due.dtype)]
+        return np.concatenate(pieces) if pieces else np.empty(due.shape, due.dtype)
 
     def exchange(self, kind: str, to: str, array: Array, frm: str, due: Due) -> Array:
         """Send one array and receive another, piece by piece in turn, so that a circle never waits on full buffers."""

@@ -7,7 +7,7 @@ import io
 import json
 import secrets
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -61,7 +61,7 @@ def align_for_run(
     own_secret = secret if channel.name == active else None
     alignment = align(channel, ids, active=active, order=order, policy=policy, secret=own_secret)
     _write(run.path, alignment, str(fresh), held)
-    return alignment
+    return replace(alignment, anew=True)
 
 
 def _digest(ids: pd.Index) -> str:

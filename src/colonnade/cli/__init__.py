@@ -36,7 +36,8 @@ class Commands(TyperGroup):
                 typer.echo(f"error: {line}", err=True)
             raise typer.Exit(error.exit_code) from error
         except KeyboardInterrupt as error:
-            typer.echo("error: interrupted", err=True)
+            # Whoever keeps finished work notes how much of it is there.
+            typer.echo(f"error: {'; '.join(['interrupted', *getattr(error, '__notes__', [])])}", err=True)
             raise typer.Exit(130) from error
 
 

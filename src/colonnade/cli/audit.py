@@ -12,6 +12,7 @@ import typer
 from typer.core import TyperGroup
 
 if TYPE_CHECKING:
+    from colonnade.attack import Attack
     from colonnade.audit.result import AuditResult
     from colonnade.learn.model import VerticalModel
     from colonnade.progress import Progress
@@ -61,10 +62,20 @@ PartyFiles = Annotated[
 ]
 Data = Annotated[Path | None, typer.Option(help="Instead of files: a table of records that were not trained on.")]
 IdColumn = Annotated[str | None, typer.Option("--id", help="Id column of that table.")]
-Attacks = Annotated[str, typer.Option(help="Attacks, with commas between; parameters as decoder:epochs=5.")]
+Attacks = Annotated[
+    str,
+    typer.Option(help="Attacks, with commas between; parameters as decoder:epochs=5, lists as 'unsplit:start=[1,2]'."),
+]
 Seeds = Annotated[int, typer.Option(min=1, help="Repetitions; at least 3 for an interval that means something.")]
 Auxiliary = Annotated[float, typer.Option(help="Share of the held-out records that the attacker knows.")]
 Targets = Annotated[int, typer.Option(min=2, help="At most so many of the others are attacked.")]
+Repeats = Annotated[
+    int,
+    typer.Option(
+        min=1, help="How often a record is uploaded for an attack that averages, such as decoder:preset=repeated."
+    ),
+]
+Threshold = Annotated[float, typer.Option(min=0, help="A record with an error of at most this counts as found in asr.")]
 Device = Annotated[str, typer.Option(help="Where to compute, cpu or cuda.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Progress and result as JSON lines.")]
 
@@ -86,6 +97,8 @@ def run(
     id_column: IdColumn = None,
     auxiliary: Auxiliary = 0.5,
     targets: Targets = 1000,
+    repeats: Repeats = 8,
+    threshold: Threshold = 0.025,
     device: Device = "cpu",
     out: Annotated[Path | None, typer.Option(help="Folder for the tables and the page audit.html.")] = None,
     as_json: AsJson = False,
@@ -94,6 +107,7 @@ def run(
     from colonnade.audit.audit import audit as audit_model
     from colonnade.audit.source import load_trained
 
+    _check_folders(out)
     chosen, trained = choices(attacks), load_trained(model, device)
     with _progress(as_json) as progress:
         result = audit_model(
@@ -104,6 +118,8 @@ def run(
             progress=progress,
             auxiliary=auxiliary,
             targets=targets,
+            repeats=repeats,
+            threshold=threshold,
             device=device,
             dataset=_name(federation, data),
         )
@@ -132,6 +148,7 @@ def attributes(
     from colonnade.audit.source import load_trained
     from colonnade.line_file import json_line
 
+    _check_folders(out)
     trained = load_trained(model, device)
     with _progress(as_json) as progress:
         result = audit_attributes(
@@ -146,16 +163,16 @@ def attributes(
             device=device,
             dataset=_name(federation, None),
         )
-    if out is not None:
-        result.save(out)
     if as_json:
         rows = json.loads(result.to_frame().to_json(orient="records"))
         told = {"event": "result", "verdict": result.verdict, "notes": result.notes, "out": str(out or "")}
         typer.echo(json_line({**told, "rows": rows}).decode())
-        return
-    typer.echo(repr(result))
+    else:
+        typer.echo(repr(result))
     if out is not None:
-        typer.echo(f"tables: {out}")
+        result.save(out)
+        if not as_json:
+            typer.echo(f"tables: {out}")
 
 
 @audit.command("export", epilog=_EXPORT)
@@ -173,17 +190,16 @@ def export(
     id_column: IdColumn = None,
     auxiliary: Auxiliary = 0.5,
     targets: Targets = 1000,
+    repeats: Repeats = 8,
+    threshold: Threshold = 0.025,
     seed: Annotated[int, typer.Option(min=0, help="Another seed gives other targets.")] = 0,
 ) -> None:
     """Write a challenge that anyone's attack can be tried on."""
-    from colonnade.audit.attacks import chosen_attacks
     from colonnade.audit.challenge import export_challenge
     from colonnade.audit.source import load_trained
-    from colonnade.errors import ConfigError
 
-    if (attack is None) == (knowledge is None):
-        raise ConfigError("give --attack or --knowledge", where="export", remedy="one of them says what is granted")
-    granted = chosen_attacks(choices(attack))[0] if attack else (knowledge or "").split(",")
+    granted = _granted(attack, knowledge)
+    _check_folders(out, truth)
     trained = load_trained(model)
     export_challenge(
         trained,
@@ -195,6 +211,8 @@ def export(
         seed=seed,
         auxiliary=auxiliary,
         targets=targets,
+        repeats=repeats,
+        threshold=threshold,
         dataset=_name(federation, data),
     )
     typer.echo(f"challenge: {out}; truth, for the scorer alone: {truth}")
@@ -211,6 +229,7 @@ def score(
     """Score anyone's guesses for a challenge."""
     from colonnade.audit.submission import score_challenge
 
+    _check_folders(out)
     _tell(score_challenge(truth, guesses, attack=name), out, as_json)
 
 
@@ -228,17 +247,22 @@ def matrix(
     address: Annotated[str | None, typer.Option(help="Of a Ray cluster; without it one is started here.")] = None,
     auxiliary: Auxiliary = 0.5,
     targets: Targets = 1000,
+    repeats: Repeats = 8,
+    threshold: Threshold = 0.025,
     device: Device = "cpu",
+    gather: Annotated[bool, typer.Option(help="Run nothing: make the table of the cells that are in OUT.")] = False,
     as_json: AsJson = False,
 ) -> None:
     """Train under every defense with every seed, and let every attack at every model."""
-    from colonnade.audit.engine import make_engine
+    from colonnade.audit.engine import engine_or_nobody
     from colonnade.audit.matrix import run_matrix
     from colonnade.audit.source import federation_from
     from colonnade.federation.files import read_federation
 
+    _check_folders(out)
     protections, tried = choices(defenses), choices(attacks)
-    make_engine(engine, jobs=jobs, address=address, device=device)  # what none can be made of is told before we align
+    # What no engine can be made of is told before we align.
+    engine_or_nobody(engine, gather=gather, jobs=jobs, address=address, device=device)
     agreed = read_federation(federation)
     with _progress(as_json) as progress:
         result = run_matrix(
@@ -251,9 +275,12 @@ def matrix(
             engine=engine,
             jobs=jobs,
             address=address,
+            gather=gather,
             progress=progress,
             auxiliary=auxiliary,
             targets=targets,
+            repeats=repeats,
+            threshold=threshold,
             device=device,
             dataset=agreed.name,
         )
@@ -263,25 +290,52 @@ def matrix(
 def choices(text: str) -> list[dict[str, Any]]:
     """Return what `decoder:epochs=5,unsplit` names: each a name with its parameters.
 
-    >>> choices("decoder:epochs=5,unsplit")
-    [{'name': 'decoder', 'epochs': 5}, {'name': 'unsplit'}]
+    >>> choices("decoder:epochs=5,unsplit:start=[.1,.2]")
+    [{'name': 'decoder', 'epochs': 5}, {'name': 'unsplit', 'start': [0.1, 0.2]}]
     """
-    return [_choice(one.strip()) for one in text.split(",") if one.strip()]
+    return [_choice(one.strip()) for one in _divided(text, ",") if one.strip()]
+
+
+def _divided(text: str, at: str) -> list[str]:
+    """Return the parts between `at`; what stands in brackets is one value, and stays whole."""
+    parts, depth = [""], 0
+    for letter in text:
+        depth += (letter in "[{") - (letter in "]}")
+        if letter == at and depth <= 0:
+            parts.append("")
+        else:
+            parts[-1] += letter
+    return parts
 
 
 def _choice(text: str) -> dict[str, Any]:
-    import yaml
-
     from colonnade.errors import ConfigError
+    from colonnade.federation.yaml_file import read_value
 
-    name, *parameters = text.split(":")
+    name, *parameters = _divided(text, ":")
     chosen: dict[str, Any] = {"name": name}
     for parameter in parameters:
         key, equals, value = parameter.partition("=")
         if not equals or not key or key == "name":
             raise ConfigError(f"'{parameter}' is no parameter", where=text, remedy="write name:parameter=value")
-        chosen[key] = yaml.safe_load(value)
+        chosen[key] = read_value(value, text)
     return chosen
+
+
+def _granted(attack: str | None, knowledge: str | None) -> Attack | list[str]:
+    """Return what an attacker is granted: what one attack knows, or what is listed."""
+    from colonnade.audit.attacks import chosen_attacks
+    from colonnade.errors import ConfigError
+
+    if attack is None and knowledge is not None:
+        return [name.strip() for name in knowledge.split(",") if name.strip()]
+    if attack is None or knowledge is not None:
+        raise ConfigError("give --attack or --knowledge", where="export", remedy="one of them says what is granted")
+    one, *others = chosen_attacks(choices(attack))
+    if others:
+        remedy = "export one for each, or list what is granted with --knowledge"
+        raise ConfigError("a challenge grants what one attack knows", where="--attack", remedy=remedy)
+    return one
 
 
 def _records(
@@ -309,6 +363,15 @@ def _name(federation: Path | None, data: Path | None) -> str:
     return data.stem if data else read_federation(federation).name if federation else ""
 
 
+def _check_folders(*folders: Path | None) -> None:
+    """Look at the folders that are written into at the end before anything is computed."""
+    from colonnade.run import require_folder
+
+    for folder in folders:
+        if folder is not None:
+            require_folder(folder)
+
+
 @contextmanager
 def _progress(as_json: bool) -> Iterator[Progress]:
     from colonnade.progress import make_progress
@@ -320,12 +383,13 @@ def _progress(as_json: bool) -> Iterator[Progress]:
 def _tell(result: AuditResult, out: Path | None, as_json: bool) -> None:
     from colonnade.line_file import json_line
 
-    if out is not None:
-        result.to_html(result.save(out) / "audit.html")
+    # Said before it is written: what hours have found should not be lost to a disk that is full.
     if as_json:
         told = {"event": "result", "verdict": result.verdict, "notes": result.notes, "out": str(out or "")}
         typer.echo(json_line({**told, "rows": json.loads(result.frame.to_json(orient="records"))}).decode())
-        return
-    typer.echo(repr(result))
+    else:
+        typer.echo(repr(result))
     if out is not None:
-        typer.echo(f"tables and page: {out}")
+        result.to_html(result.save(out) / "audit.html")
+        if not as_json:
+            typer.echo(f"tables and page: {out}")

@@ -8,6 +8,8 @@ from typing import Annotated
 
 import typer
 
+from colonnade.line_file import json_line
+
 _EXAMPLE = "Example: [bold]colonnade bench run secure-matmul --preset smoke --out results/secure-matmul[/bold]"
 _LIST = "Example: [bold]colonnade bench list[/bold]"
 
@@ -40,7 +42,7 @@ def list_benches(
 def run(
     name: Annotated[str, typer.Argument(help="The bench; 'colonnade bench list' names them.")],
     *,
-    preset: Annotated[str, typer.Option(help="smoke: a minute; small: no GPU; default; paper: all sizes.")] = "default",
+    preset: Annotated[str, typer.Option(help="smoke, small, medium, default or paper: how much.")] = "default",
     out: Annotated[Path, typer.Option(help="The folder to write result.json and table.md into.")],
     engine: Annotated[str, typer.Option(help="local, or ray: each row a task, where a bench has many.")] = "local",
     jobs: Annotated[int, typer.Option(min=1, help="Rows to run at once, where a bench has many.")] = 1,
@@ -56,7 +58,7 @@ def run(
     with make_progress("json" if as_json else "auto") as progress:
         result = run_bench(name, preset, out, progress, workers)
     if as_json:
-        typer.echo(json.dumps({"event": "result", **result}))
+        typer.echo(json_line({"event": "result", **result}).decode())
     else:
         typer.echo((out / "table.md").read_text("utf-8"), nl=False)
 

@@ -41,14 +41,20 @@ def check(
 
 def check_everything(federation: Path, party: Path | None, *, network: bool) -> list[Problem]:
     """Return every problem that can be known now; with `network`, the other parties are tried too."""
-    from colonnade.cli.inspections import inspect_credentials, inspect_defense, inspect_discovery, inspect_peers
+    from colonnade.cli.inspections import (
+        inspect_credentials,
+        inspect_defense,
+        inspect_discovery,
+        inspect_peers,
+        suggest_defense,
+    )
     from colonnade.federation.check import check as check_files
 
     discovery = partial(inspect_discovery, federation_path=federation)
     inspections: list[Inspection] = [inspect_defense, discovery, inspect_credentials]
     if network:
         inspections.append(inspect_peers)
-    problems = check_files(federation, party, inspections)
+    problems = check_files(federation, party, inspections, suggest_defense)
     return problems + [problem for problem in _public_knowledge(federation) if problem not in problems]
 
 

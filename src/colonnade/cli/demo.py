@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from colonnade.line_file import json_line, plain
+
 if TYPE_CHECKING:
     import pandas as pd
 
@@ -46,8 +48,10 @@ def demo(
     """Align, discover, train, predict and audit with three organisations in one process; ends with one report."""
     from colonnade.errors import RunError
     from colonnade.progress import make_progress
+    from colonnade.run import require_folder
 
     folder = out or Path("runs") / f"demo-{time.strftime('%Y%m%d-%H%M%S')}"
+    require_folder(folder)
     if folder.exists() and any(folder.iterdir()):
         raise RunError("this folder is not empty", where=str(folder), remedy="name another one with --out")
     started = time.monotonic()
@@ -55,7 +59,7 @@ def demo(
         result = run_demo(folder, seed, quick, progress)
     result["seconds"] = round(time.monotonic() - started, 1)
     if as_json:
-        typer.echo(json.dumps({"event": "result", **result}))
+        typer.echo(json_line({"event": "result", **result}).decode())
     else:
         _print(result)
 
@@ -109,7 +113,7 @@ def run_demo(folder: Path, seed: int, quick: bool, progress: Progress) -> dict[s
     }
     command = f"colonnade demo --seed {seed}" + (" --quick" if quick else "")
     summary = {"sentences": _sentences(result), "phases": clock.phases, "command": command}
-    write_atomically(folder / SUMMARY, json.dumps(summary, indent=1).encode())
+    write_atomically(folder / SUMMARY, json.dumps(plain(summary), indent=1).encode())
     with clock.phase("report", "one page for the browser"):
         result["report"] = str(write_report([folder], folder / "report.html"))
     return result

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from colonnade.cli.out_file import require_out_file
 from colonnade.errors import ConfigError
+from colonnade.line_file import json_line
 
 if TYPE_CHECKING:
     from colonnade.discover.graph import CausalGraph
@@ -66,10 +67,7 @@ def _check_out(out: Path) -> None:
     if out.suffix.lower() == ".dot":
         remedy = "name a .json file; the picture is written beside it"
         raise ConfigError(f"{out} is the name of a picture, not of a graph", where="--out", remedy=remedy)
-    if out.is_dir():
-        raise ConfigError(f"{out} is a folder", where="--out", remedy="name a .json file in it")
-    if not out.parent.is_dir():
-        raise ConfigError(f"there is no folder {out.parent}", where="--out", remedy="make it, or name another")
+    require_out_file(out, "a .json file")
 
 
 def _in_one_process(
@@ -104,7 +102,7 @@ def _tell(graph: CausalGraph, name: str | None, folder: Path, out: Path | None, 
         edges = [[edge.cause, edge.effect, edge.strength] for edge in graph.edge_list()]
         result = {"event": "result", "party": name, "run": str(folder), "graph": str(out or ""), "edges": edges}
         sure = None if graph.confidence is None else [edge.confidence for edge in graph.edge_list()]
-        typer.echo(json.dumps({**result, "confidence": sure, "contributions": graph.contributions}))
+        typer.echo(json_line({**result, "confidence": sure, "contributions": graph.contributions}).decode())
         return
     typer.echo(repr(graph))
     where = f"{name}: finished; run folder {folder}" if name else f"run folders: {folder}"

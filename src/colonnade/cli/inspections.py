@@ -8,7 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
 
-from colonnade.errors import AuthenticationError, ConfigError, DataError, WireError
+from colonnade.errors import AuthenticationError, ConfigError, DataError, WireError, nearest
 from colonnade.federation.files import FederationFile, PartyEntry, PartyFile
 from colonnade.federation.problems import Problem
 from colonnade.wire.preflight import Peer, check_peer, describe, split_address
@@ -16,6 +16,13 @@ from colonnade.wire.tls import Credentials, check_identity, read_certificate
 
 PATIENCE = 3.0
 """Seconds that a peer has to answer."""
+
+
+def suggest_defense(name: str) -> str | None:
+    """Return which defense `name` may mean where no defense has this name."""
+    from colonnade.defend import DEFENSES
+
+    return None if name in DEFENSES else nearest(name, DEFENSES)
 
 
 def inspect_defense(federation: FederationFile, party: PartyFile, path: Path) -> Iterable[Problem]:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Annotated
 
 import typer
+
+from colonnade.line_file import json_line
 
 _EXAMPLE = "Example: [bold]colonnade join federation.yaml --party clinic.yaml[/bold], at the same time at every party"
 
@@ -39,9 +40,8 @@ def join(
         part = take_part(place, progress, resume, wait, team)
     folder = place.party.runs / place.run_name
     if as_json:
-        typer.echo(
-            json.dumps({"event": "result", "party": place.name, "run": str(folder), "test": part.result.get("test")})
-        )
+        result = {"event": "result", "party": place.name, "run": str(folder), "test": part.result.get("test")}
+        typer.echo(json_line(result).decode())
         return
     typer.echo(f"{place.name}: finished; run folder {folder}")
     for name, value in part.result.get("test", {}).items():

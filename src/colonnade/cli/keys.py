@@ -31,6 +31,7 @@ def keys(
     parties join it.
     """
     from colonnade.errors import ConfigError
+    from colonnade.run import require_folder
     from colonnade.wire.authority import Authority, make_kit
 
     everybody = [*parties, *([] if coordinator is None else [coordinator])]
@@ -39,6 +40,7 @@ def keys(
     if held and not renew:
         what = f"there are kits for {', '.join(held)} already"
         raise ConfigError(what, where=str(out), remedy="--renew gives them new certificates and keeps their keys")
+    require_folder(out)
     authority = Authority.open(out / _CA)
     fingerprints = {party: make_kit(authority, party, out / party, days, renew) for party in everybody}
     typer.echo("# fingerprints, as they go into federation.yaml")

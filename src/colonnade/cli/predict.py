@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
+from colonnade.cli.out_file import require_out_file
+
 if TYPE_CHECKING:
     from colonnade.learn.model import Prediction
 
@@ -40,9 +42,10 @@ def predict(
     if party is None:
         if data is None:
             raise ConfigError("no records to answer for", where="--data", remedy="name a table")
+        require_out_file(out, "a .csv file")
         answer: Prediction | None = _from_saved(model, data, id_column, missing or "refuse")
     else:
-        answer = _over_network(model, party, run, data, missing, wait)
+        answer = _over_network(model, party, run, data, missing, wait, out)
     if answer is not None:
         _write(answer, out)
 
@@ -55,13 +58,15 @@ def _from_saved(folder: Path, data: Path, id_column: str | None, missing: Missin
 
 
 def _over_network(
-    federation: Path, party: Path, run: str | None, data: Path | None, missing: Missing | None, wait: float
+    federation: Path, party: Path, run: str | None, data: Path | None, missing: Missing | None, wait: float, out: Path
 ) -> Prediction | None:
     from colonnade.learn.answer import ask, serve
     from colonnade.learn.join import TrainingPlace
     from colonnade.learn.part import Part
 
     place = TrainingPlace.read(federation, party, run)
+    if place.is_active:  # nobody else writes answers
+        require_out_file(out, "a .csv file")
     part = Part.load(place.party.runs / place.run_name / "model", place.device)
     records, _ = place.records(data, labelled=False)
     with place.new_run("predict") as folder, place.connect(".predict", wait) as channel:

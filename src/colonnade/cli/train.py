@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Annotated
 
 import typer
+
+from colonnade.line_file import json_line
 
 _EXAMPLE = (
     "Example: [bold]colonnade train federation.yaml --party clinic.yaml --party lab.yaml --out model[/bold]; "
@@ -34,8 +35,11 @@ def train(
     from colonnade.learn.team import require_no_team
     from colonnade.place import places_of
     from colonnade.progress import make_progress
+    from colonnade.run import require_folder
 
     require_no_team("train")
+    if out is not None:
+        require_folder(out)
     places = places_of(TrainingPlace, federation, party)
     device = places[0].device  # before records are read: a GPU that is not here should not cost the time to align
     with make_progress("json" if as_json else "auto") as progress:
@@ -45,7 +49,8 @@ def train(
     if out is not None:
         model.save(out)
     if as_json:
-        typer.echo(json.dumps({"event": "result", "test": model.scores, "run": str(run), "model": str(out or "")}))
+        result = {"event": "result", "test": model.scores, "run": str(run), "model": str(out or "")}
+        typer.echo(json_line(result).decode())
     else:
         typer.echo(repr(model))
         typer.echo(f"run folders: {run}" + (f"; model: {out}" if out else ""))

@@ -21,11 +21,7 @@ def column_kind(column: pd.Series, where: str | None = None) -> Kind | None:
     """Say which kind a column is; None when every value is missing; DataError for dates and mixtures."""
     inferred = _inferred(column)
     if inferred in _MOMENTS:
-        raise DataError(
-            f"column '{column.name}' holds dates or times",
-            where=where,
-            remedy="turn it into a number, such as days since an event, or leave it out",
-        )
+        raise holds_dates(str(column.name), where)
     if column.isna().all():
         return None
     if is_numeric(column):
@@ -39,6 +35,12 @@ def column_kind(column: pd.Series, where: str | None = None) -> Kind | None:
         where=where,
         remedy="make all its values numbers, or all text",
     )
+
+
+def holds_dates(name: str, where: str | None = None) -> DataError:
+    """Return the error for a column of dates or times."""
+    remedy = "turn it into a number, such as days since an event, or leave it out"
+    return DataError(f"column '{name}' holds dates or times", where=where, remedy=remedy)
 
 
 def is_numeric(column: pd.Series) -> bool:

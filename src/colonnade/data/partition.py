@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from colonnade.data.records import Records, check_channels
+from colonnade.data.records import Records, by_id, check_channels
 from colonnade.data.split import id_shares
 from colonnade.errors import ConfigError, DataError, nearest
 
@@ -92,7 +92,8 @@ def by_modality(
     Args:
         blocks: each party's block.
         label: the party that holds the label, and the label; a party without a block becomes label-only.
-        ids: the ids of every block's rows; None takes a frame's index, and 0, 1, ... for arrays and the label.
+        ids: the ids of every block's rows; None takes a frame's index, and 0, 1, ... for arrays. What is indexed by the
+            ids goes by them; arrays and rows that are merely numbered go by position.
     """
     _check_parties(list(blocks))
     parts = {party: _block_records(party, block, ids) for party, block in blocks.items()}
@@ -218,9 +219,7 @@ def _check_parties(parties: Sequence[str]) -> None:
 
 def _block_records(party: str, block: Block, ids: pd.Index | None) -> Records:
     if isinstance(block, pd.DataFrame):
-        if ids is not None and len(ids) != len(block):
-            raise DataError(f"block has {len(block)} rows for {len(ids)} ids", where=party)
-        return Records.from_frame(block if ids is None else block.set_axis(ids, axis=0), where=party)
+        return Records.from_frame(block if ids is None else by_id(block, ids, "block", party), where=party)
     found = pd.RangeIndex(len(block)) if ids is None else ids
     if block.ndim == 4:
         return Records(found, images=block)

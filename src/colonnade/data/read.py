@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+import zlib
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -120,7 +121,7 @@ def _read_csv(file: Path, id_column: str | None) -> pd.DataFrame:
         raise DataError("this is no UTF-8 text", where=str(file), remedy="save it as UTF-8") from None
     except pd.errors.EmptyDataError:
         raise DataError("the file is empty", where=str(file), remedy="export it again") from None
-    except (pd.errors.ParserError, pd.errors.ParserWarning, ValueError, OSError, EOFError) as error:
+    except (pd.errors.ParserError, pd.errors.ParserWarning, ValueError, OSError, EOFError, zlib.error) as error:
         raise DataError(f"this is no table: {_first_line(error)}", where=str(file)) from None
     return frame
 
@@ -142,7 +143,15 @@ def _read_parquet(file: Path) -> pd.DataFrame:
         raise DataError(f"this is no Parquet file: {_first_line(error)}", where=str(file)) from None
     _check_columns(table.column_names, file)
     frame: pd.DataFrame = table.to_pandas()
-    return frame if frame.index.name is None else frame.reset_index()
+    return _with_index(frame)
+
+
+def _with_index(frame: pd.DataFrame) -> pd.DataFrame:
+    """Make columns of what the index names, but for columns that are there already."""
+    names = list(frame.index.names)
+    new = [name is not None and name not in frame.columns and name not in names[:n] for n, name in enumerate(names)]
+    frame = frame.reset_index(level=[number for number, wanted in enumerate(new) if wanted]) if any(new) else frame
+    return frame if set(frame.index.names) == {None} else frame.reset_index(drop=True)
 
 
 def _check_separator(names: Sequence[str], file: Path) -> None:

@@ -11,7 +11,8 @@ import numpy.typing as npt
 import pandas as pd
 
 from colonnade.data.ids import check_ids
-from colonnade.data.kinds import is_numeric, numeric_values
+from colonnade.data.kinds import column_kind, is_numeric, numeric_values
+from colonnade.data.text_kinds import require_no_dates
 from colonnade.errors import DataError, nearest
 
 __all__ = ["Records", "check_ids"]
@@ -36,7 +37,8 @@ class Records:
         secrets: columns whose values the others must not learn (indexed by id), or None. They are no features, unless
             `table` has them too.
 
-    A label-only party has neither table nor images; rows correspond by position.
+    A label-only party has neither table nor images. Rows correspond by position; but a table, a label or secrets that
+    are indexed by the ids go by them.
     """
 
     ids: pd.Index
@@ -51,8 +53,9 @@ class Records:
         for name in ("table", "secrets"):
             frame: pd.DataFrame | None = getattr(self, name)
             if frame is not None:
-                object.__setattr__(self, name, _indexed(frame if len(frame.columns) else None, ids, name))
-        object.__setattr__(self, "label", _indexed(self.label, ids, "label"))
+                object.__setattr__(self, name, by_id(frame, ids, name) if len(frame.columns) else None)
+        if self.label is not None:
+            object.__setattr__(self, "label", by_id(self.label, ids, "label"))
         if self.images is not None:
             object.__setattr__(self, "images", _checked_images(self.images, len(ids)))
 
@@ -86,9 +89,12 @@ class Records:
         aside = {id_column, label, *secrets}
         wanted = list(columns) if columns is not None else [name for name in frame.columns if name not in aside]
         table = frame[wanted]
+        _check_kinds(table, where, for_training)
         _check_values(table if label is None else frame[[*wanted, label]], where, for_training)
-        kept = frame[list(secrets)] if secrets else None
-        return cls(ids, table=table, label=None if label is None else frame[label], secrets=kept)
+        # Whatever numbers the rows of a frame have, ids from one of its columns are those of its rows.
+        rows = frame.set_axis(ids, axis=0)
+        kept = rows[list(secrets)] if secrets else None
+        return cls(ids, table=rows[wanted], label=None if label is None else rows[label], secrets=kept)
 
     def __len__(self) -> int:
         return len(self.ids)
@@ -148,12 +154,22 @@ class Records:
         return "\n".join(lines)
 
 
-def _indexed(part: Rows | None, ids: pd.Index, what: str) -> Rows | None:
-    if part is None:
-        return None
+def by_id(part: Rows, ids: pd.Index, what: str, where: str = "records") -> Rows:
+    """Return one row an id, in the order of the ids; rows that are merely numbered 0, 1, ... are in that order already.
+
+    Raises:
+        DataError: where the rows are indexed by anything else than these ids.
+    """
     if len(part) != len(ids):
-        raise DataError(f"{what} has {len(part)} rows for {len(ids)} ids", where="records")
-    return part.set_axis(ids, axis=0)
+        raise DataError(f"{what} has {len(part)} rows for {len(ids)} ids", where=where)
+    if part.index.equals(pd.RangeIndex(len(part))):
+        return part.set_axis(ids, axis=0)
+    usable = part.index.is_unique and part.index.nlevels == 1
+    rows = part.index.get_indexer(ids) if usable else np.full(len(ids), -1)
+    if (rows < 0).any():
+        remedy = "index it by the ids, or give it with reset_index(drop=True) if its rows are in their order"
+        raise DataError(f"{what} is indexed by other ids", where=where, remedy=remedy)
+    return part.take(rows).set_axis(ids, axis=0)
 
 
 def check_channels(images: npt.NDArray[np.generic], where: str) -> None:
@@ -230,6 +246,14 @@ def _check_names(
     if columns is not None and len(set(columns)) < len(columns):
         twice = sorted({name for name in columns if list(columns).count(name) > 1})
         raise DataError(f"columns are listed twice: {', '.join(twice)}", where=where, remedy="list each once")
+
+
+def _check_kinds(table: pd.DataFrame, where: str, for_training: bool) -> None:
+    """Refuse here what no preparation can take: by then others would be waiting."""
+    for name in table.columns:
+        column_kind(table[name], where)
+        if for_training:  # whoever trained with such text must still be able to predict
+            require_no_dates(table[name], where)
 
 
 def _check_values(table: pd.DataFrame, where: str, for_training: bool) -> None:

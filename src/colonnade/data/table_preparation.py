@@ -12,6 +12,7 @@ import pandas as pd
 from colonnade.data.kinds import Kind, category_values, column_kind, is_numeric, numeric_values
 from colonnade.data.records import Records, first_missing
 from colonnade.data.statistics import CategoryColumn, NumericColumn, TableStatistics
+from colonnade.data.text_again import text_again
 from colonnade.errors import DataError
 
 MIN_SHARE = 0.0005
@@ -163,6 +164,11 @@ class TablePreparation:
             return np.full(len(table), None, dtype=object)
         # A CSV file forgets that whole numbers were categories; nothing is lost by taking them as such again.
         codes_as_numbers = column.kind == "code" and kind == "numeric" and _are_whole(values)
+        if column.kind == "text" and kind == "numeric":
+            known = [*column.frequent, *column.rare]
+            text = text_again(values, [value for value in known if isinstance(value, str)])
+            if text is not None:
+                return text
         if kind != column.kind and not codes_as_numbers:
             raise _changed(column.name, column.kind, kind)
         return category_values(values, column.kind)
@@ -256,4 +262,5 @@ def _are_whole(values: pd.Series) -> bool:
 
 def _changed(name: str, before: Kind, now: Kind) -> DataError:
     what = f"column '{name}' held {_NAMES[before]} at training and holds {_NAMES[now]} now"
-    return DataError(what, where=_WHERE, remedy=f"make it {_NAMES[before]} again")
+    can = "; Parquet can say so, CSV can't" if before == "text" else ""
+    return DataError(what, where=_WHERE, remedy=f"make it {_NAMES[before]} again{can}")

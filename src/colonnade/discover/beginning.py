@@ -39,7 +39,7 @@ def check_beginning(seat: PartySeat) -> None:
     for name, digest in brought.items():
         if began.get(name) != digest:
             remedy = "put it back as it was, or start a new run"
-            raise ConfigError(_WHAT[name], where=seat.party, remedy=remedy)
+            raise ConfigError(_WHAT[name], where=seat.party, remedy=remedy, told=True)
 
 
 def _records_digest(columns: PartyColumns) -> str:

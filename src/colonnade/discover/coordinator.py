@@ -17,11 +17,12 @@ from colonnade.discover.assumptions import copy_notes, sortability_notes
 from colonnade.discover.contributions import shares
 from colonnade.discover.curious import CuriousCoordinator
 from colonnade.discover.evidence import least_worth
-from colonnade.discover.exchange import FACTOR_BITS, METRIC_UNIT, Factors, Floats, Layout, matrix
+from colonnade.discover.exchange import FACTOR_BITS, METRIC_UNIT, Factors, Floats, matrix
 from colonnade.discover.graph import CausalGraph
 from colonnade.discover.graph_file import graph_bytes
 from colonnade.discover.knowledge import Constraints, Knowledge, combine_private
 from colonnade.discover.noise import DELTA, strength_spend
+from colonnade.discover.sizes import layout_of_greeting
 from colonnade.discover.timetable import Blocks, held_out_of
 from colonnade.discover.validator import Validator, greedy_acyclic
 from colonnade.discover.variables import Mask
@@ -33,6 +34,8 @@ from colonnade.wire.message import Array, Message
 
 LARGEST_STRENGTH = 12.0
 """Squared norms are computed modulo 2^8: a strength that comes near 16 would soon look like a small one."""
+_HARD = {"bfv": "ring-LWE", "paillier": "composite residuosity"}
+"""What is assumed to be hard where a source encrypts its columns."""
 
 
 @dataclass(frozen=True)
@@ -87,8 +90,8 @@ class Coordinator:
         """Take everybody's greeting, check that they fit, tell all where to begin."""
         greetings = {party: self.conversation.recv(party, "hello") for party in self.agreement.parties}
         about = {party: message.meta for party, message in greetings.items()}
+        self.layouts = {party: layout_of_greeting(message) for party, message in greetings.items()}
         _check_greetings(about, self.agreement)
-        self.layouts = {party: Layout(tuple(meta["widths"])) for party, meta in about.items()}
         self.names = {party: [str(name) for name in meta["names"]] for party, meta in about.items()}
         self.variables = [name for party in self.agreement.parties for name in self.names[party]]
         self.variances = np.concatenate([greetings[party].arrays["variances"] for party in self.agreement.parties])
@@ -131,6 +134,7 @@ class Coordinator:
                     "belongs to another agreement",
                     where=str(self.seat.checkpoint_folder),
                     remedy="resume with the files the run was started with",
+                    told=True,
                 )
             self.validator.load(under("validator", state))
             self._kept, self._weights, self._explained = state["kept"], state["weights"], state["explained"]
@@ -261,7 +265,8 @@ class Coordinator:
                 squares[self._place[source], self._place[target]] = found
         strengths: Floats = np.sqrt(np.maximum(squares, 0.0))
         if strengths.max() > LARGEST_STRENGTH:
-            raise DataError("edge strengths grow without bound", where="strength", remedy="use a smaller learning rate")
+            what, remedy = "edge strengths grow without bound", "use a smaller learning rate"
+            raise DataError(what, where="strength", remedy=remedy, told=True)
         return strengths
 
     def _between(self, messages: Mapping[str, Message], source: str, target: str) -> Floats:
@@ -305,7 +310,10 @@ class Coordinator:
         )
 
     def _resumed(self) -> list[str]:
-        return [f"resumed at look {self._start}: seconds and bytes count from there"] if self._start else []
+        if not self._start:
+            return []
+        counted = "; bits leave out what was done twice" if self._hidden_by is not None else ""
+        return [f"resumed at look {self._start}: seconds and bytes count from there{counted}"]
 
     def _judged(self, brought: Mapping[str, float]) -> list[str]:
         """Say how much there was to share, and on how many records that was judged."""
@@ -335,40 +343,49 @@ class Coordinator:
             notes.append("with two parties, each sees the features of the other alone: see 'what discovery leaks'")
         if self._hidden_by is not None:
             notes.append(
-                f"products hide columns with at least {self._hidden_by:.0f} statistical bits over the whole run"
+                f"products hide fragments and gradients with at least {self._hidden_by:.0f} statistical bits over the "
+                f"whole run; columns rest on {_HARD[settings.backend]}"
             )
         if settings.strength_epsilon is not None:
-            seen = self._looks + sum(self._after(look) == "weigh" for look in range(1, self._looks + 1))
-            spent = strength_spend(settings.strength_epsilon, seen, shared=settings.secure)
-            notes.append(
-                f"noise on edge strengths and worths: ε = {spent:.3g} at δ = {DELTA:g}, if one record changes none by "
-                "over 1"
-            )
+            notes.append(self._spent(settings.strength_epsilon))
         if settings.feature_noise:
             notes.append(f"features carried noise of deviation {settings.feature_noise:g} in every exchange")
         if parties > 2 and settings.secure and settings.held_out:
             notes.append("each party saw the features of every other apart, for held-out records: see `held_out`")
         return notes
 
+    def _spent(self, epsilon: float) -> str:
+        """Say what all noise on strengths is worth together, and which numbers carried none."""
+        looks = self._looks + sum(self._after(look) == "weigh" for look in range(1, self._looks + 1))
+        edges = len(self.variables) * (len(self.variables) - 1)
+        spent = strength_spend(epsilon, looks, edges, shared=self.settings.secure)
+        bare = "variances, losses, explained shares" + (", contributions" if self.settings.held_out else "")
+        return (
+            f"noise on {edges} edge strengths or worths at {looks} looks: ε = {spent:.3g} at δ = {DELTA:g}, if one "
+            f"record changes none by over 1; without noise and not in this ε: {bare}"
+        )
+
 
 def _check_greetings(about: Mapping[str, Mapping[str, Any]], agreement: DiscoveryAgreement) -> None:
     for party, meta in about.items():
         if meta["agreement"] != agreement.digest():
             remedy = "use the same federation file, the same run and the same version everywhere"
-            raise ConfigError("has agreed on something else", where=party, remedy=remedy)
+            raise ConfigError("has agreed on something else", where=party, remedy=remedy, told=True)
     first = about[agreement.parties[0]]
     for party, meta in about.items():
         if (meta["alignment"], meta["records"]) != (first["alignment"], first["records"]):
-            raise DataError("has other records than the others", where=party, remedy="align them again")
+            raise DataError("has other records than the others", where=party, remedy="align them again", told=True)
     owners: dict[str, str] = {}
     for party, meta in about.items():
         for name in meta["names"]:
             if name in owners:
                 what = f"variable '{name}' is also held by '{owners[name]}'"
-                raise DataError(what, where=party, remedy="rename it, or let one of them leave it out")
+                # Names of columns are no secret here: the graph shows them to all.
+                remedy = "rename it, or let one of them leave it out"
+                raise DataError(what, where=party, remedy=remedy, told=True)
             owners[name] = party
     columns = sum(sum(meta["widths"]) for meta in about.values())
     learned = first["records"] - held_out_of(first["records"], agreement.settings)
     if learned <= columns:
         what = f"{learned} common records for {columns} columns of all parties"
-        raise DataError(what, where="records", remedy="bring more records, or leave columns out")
+        raise DataError(what, where="records", remedy="bring more records, or leave columns out", told=True)

@@ -135,7 +135,7 @@ class Exchange(ABC):
 
     @property
     def hidden_by(self) -> float | None:
-        """How many statistical bits hide this party's columns in all products so far; None where nothing hides them."""
+        """How many statistical bits hide this party's fragments and gradients so far; None where nothing hides them."""
         return None
 
     def close(self) -> None:  # noqa: B027

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -176,7 +177,7 @@ def _join_as_party(place: DiscoveryPlace, progress: Progress, resume: bool, wait
     with place.run_folder(resume, _TASK) as run, place.connect(wait) as channel:
         channel.connect()
         channel.observe(run.ledger.record)
-        secret = place.secret()
+        secret = run.secret
         alignment = align_for_run(
             channel,
             table.index,
@@ -188,9 +189,16 @@ def _join_as_party(place: DiscoveryPlace, progress: Progress, resume: bool, wait
             secret=secret,
         )
         columns = place.columns(table.iloc[alignment.rows])
-        seat = PartySeat(place.name, columns, secret, place.party.knowledge, alignment.digest, run, resume)
+        known, token = place.party.knowledge, _token(run.path)
+        seat = PartySeat(place.name, columns, secret, known, alignment.digest, token, run, resume)
         channel.observe(_reporter(progress, channel))
         return take_part(channel, agreement, seat)
+
+
+def _token(folder: Path) -> bytes:
+    """Return what names the alignment among the parties: the active one drew it, and the coordinator never sees it."""
+    with np.load(folder / "alignment.npz", allow_pickle=False) as kept:
+        return str(json.loads(str(kept["about"]))["token"]).encode()
 
 
 @contextmanager
@@ -204,7 +212,7 @@ def _naming(file: Path) -> Iterator[None]:
     except ConfigError as error:
         if error.where != FIELD:
             raise
-        raise ConfigError(error.what, where=f"{file.name}: {FIELD}", remedy=error.remedy) from error
+        raise ConfigError(error.what, where=f"{file.name}: {FIELD}", remedy=error.remedy, told=True) from error
 
 
 def _names(known: Knowledge) -> set[str]:

@@ -102,12 +102,13 @@ def combine_private(
             what = "knows something of its edges that cannot be used"
             wrong = "unknown names, cycles, edges between others and edges both required and forbidden"
             remedy = f"look through the knowledge in its own file for {wrong}"
-            raise ConfigError(what, where=party, remedy=remedy) from error
+            raise ConfigError(what, where=party, remedy=remedy, told=True) from error
     parties = _smallest_contradiction(public, private, variables)
     if parties:
         alone = "what it knows contradicts what all know"
         what = alone if len(parties) == 1 else "what they know contradicts each other or what all know"
-        raise ConfigError(what, where=" and ".join(parties), remedy="talk about your knowledge of edges")
+        remedy = "talk about your knowledge of edges"
+        raise ConfigError(what, where=" and ".join(parties), remedy=remedy, told=True)
     return combine([public, *private.values()], variables)
 
 

@@ -42,18 +42,20 @@ def with_laplace(squares: Array, scale: float) -> Array:
     return squares + whole.view(np.uint64) & form.mask
 
 
-def strength_spend(epsilon: float, looks: int, shared: bool) -> float:
-    """Return ε at δ = 1e-5 of all looks together, against a coordinator who knows one of two parties' noise.
+def strength_spend(epsilon: float, looks: int, edges: int, shared: bool) -> float:
+    """Return ε at δ = 1e-5 of all looks at all edges, against a coordinator who knows one of two parties' noise.
 
-    The sensitivity of a squared strength is taken to be 1, as the published analysis does for strengths; nobody has
-    shown that one record changes it by no more.
+    Every edge has noise of its own, of the size that hides one number; one record may move all of them. So each edge
+    of each look is an event. The sensitivity of a squared strength is taken to be 1, as the published analysis does for
+    strengths; nobody has shown that one record changes it by no more.
     """
     from dp_accounting import LaplaceDpEvent
-    from dp_accounting.pld import PLDAccountant
+    from dp_accounting.rdp import RdpAccountant
 
-    accountant = PLDAccountant()
-    accountant.compose(LaplaceDpEvent(1 / (epsilon * (math.sqrt(2) if shared else 1.0))), looks)
-    return float(accountant.get_epsilon(DELTA))
+    each, numbers = epsilon * (math.sqrt(2) if shared else 1.0), looks * edges
+    accountant = RdpAccountant()  # an upper bound, but for any number of events: others' grids fill a memory
+    accountant.compose(LaplaceDpEvent(1 / each), numbers)
+    return min(float(accountant.get_epsilon(DELTA)), each * numbers)
 
 
 def feature_spend(deviation: float, sensitivity: float, exchanges: int) -> float:

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import hashlib
+import hmac
 import time
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -22,7 +25,6 @@ from colonnade.discover.exchange import (
     Exchange,
     Factors,
     Floats,
-    Layout,
     PlainExchange,
     measured,
 )
@@ -30,6 +32,7 @@ from colonnade.discover.graph import CausalGraph
 from colonnade.discover.graph_file import graph_from_bytes
 from colonnade.discover.knowledge import Knowledge
 from colonnade.discover.noise import with_laplace
+from colonnade.discover.sizes import layouts_of_plan
 from colonnade.discover.timetable import Blocks
 from colonnade.discover.variables import PartyColumns
 from colonnade.errors import FrameError, RunError
@@ -48,6 +51,7 @@ class PartySeat:
         secret: known to this party alone; its first weights come from it.
         knowledge: what it knows about edges that touch its own variables; only the coordinator is told.
         alignment: the digest of the alignment.
+        token: known to all parties and not to the coordinator, who is shown the digest under this key only.
         run: its run folder; None keeps nothing on disk.
         resume: go on from the last look that all hold.
         curious: looks closer at what this party sees; used by attacks.
@@ -58,9 +62,15 @@ class PartySeat:
     secret: bytes
     knowledge: Knowledge = field(default_factory=Knowledge)
     alignment: str = "local"
+    token: bytes = b""
     run: Run | None = None
     resume: bool = False
     curious: Curious | None = None
+
+    @property
+    def shown_alignment(self) -> str:
+        """What the coordinator may compare: from a plain hash of ids it could confirm ids that it guesses."""
+        return hmac.new(self.token, self.alignment.encode(), hashlib.sha256).hexdigest()
 
     @property
     def checkpoint_folder(self) -> Path | None:
@@ -103,9 +113,9 @@ class Party:
     def _open(self) -> int:
         """Greet the coordinator; learn how many columns each party has, and where to begin."""
         held = self.checkpoints.steps() if self.seat.resume else []
-        greeting = {
+        greeting: dict[str, Any] = {
             "agreement": self.agreement.digest(),
-            "alignment": self.seat.alignment,
+            "alignment": self.seat.shown_alignment,
             "names": [variable.name for variable in self.columns.variables],
             "widths": [variable.width for variable in self.columns.variables],
             "records": len(self.columns.plain),
@@ -114,14 +124,15 @@ class Party:
         }
         variances = {"variances": self.columns.raw_variance}
         self.conversation.send(self.agreement.coordinator, "hello", variances, greeting)
-        plan = self._from_coordinator("plan").meta
-        self.layouts = {party: Layout(tuple(plan["widths"][party])) for party in self.agreement.parties}
+        plan = self._from_coordinator("plan")
+        self.blocks = Blocks(len(self.columns.plain), self.settings, self.agreement.seed)
+        own = self.seat.party, greeting["widths"]
+        self.layouts = layouts_of_plan(plan, self.agreement.parties, own, self.blocks.learned)
         self.own = self.layouts[self.seat.party]
         counts = [self.layouts[party].variables for party in self.agreement.parties]
         self._first = dict(zip(self.agreement.parties, np.cumsum([0, *counts]).tolist(), strict=False))
-        self.blocks = Blocks(len(self.columns.plain), self.settings, self.agreement.seed)
         self._set_up()
-        return int(plan["start"])
+        return int(plan.meta["start"])
 
     def _set_up(self) -> None:
         hidden, secret = self.settings.hidden, self.seat.secret
@@ -314,6 +325,7 @@ class Party:
                     "belongs to another agreement or another alignment",
                     where=str(self.seat.checkpoint_folder),
                     remedy="resume with the files and records the run was started with, or start a new run",
+                    told=True,
                 )
             self.exchange.load(under("exchange", state))
             self.decoders.load(under("decoders", state))

@@ -154,11 +154,14 @@ class SecureExchange(Exchange):
             | named("from", self.as_target)
             | named("kept_to", self._kept_to)
             | named("kept_from", self._kept_from)
+            | named("answered", {peer: np.array(line.distance) for peer, line in self.lines.items()})
         )
 
     def load(self, state: Mapping[str, Array]) -> None:  # noqa: D102
         self.as_source, self.as_target = under("to", state), under("from", state)
         self._kept_to, self._kept_from = under("kept_to", state), under("kept_from", state)
+        for peer, distance in under("answered", state).items():
+            self.lines[peer].distance += float(distance)
 
     def _forget(self) -> None:
         for peer, kept in self._kept_to.items():
@@ -168,7 +171,7 @@ class SecureExchange(Exchange):
 
     @property
     def hidden_by(self) -> float | None:
-        """How many statistical bits hide this party's columns in all products so far, from the worst peer's view."""
+        """How many bits hide this party's fragments and gradients in products so far, from the worst peer's view."""
         return min((line.total_bits for line in self.lines.values() if line.products), default=None)
 
     def close(self) -> None:  # noqa: D102
@@ -206,6 +209,7 @@ class SecureExchange(Exchange):
                 "features grew beyond what the ring holds",
                 where=self.name,
                 remedy="use a smaller learning rate, or look for outliers in the columns",
+                told=True,
             )
         return features
 

@@ -26,7 +26,7 @@ class Blocks:
 
     def __init__(self, records: int, settings: DiscoverySettings, seed: int) -> None:
         if records < 2:
-            raise DataError("there is nothing to learn from one record", where="records")
+            raise DataError("there is nothing to learn from one record", where="records", told=True)
         order, held = _shuffled(records, seed, 0), held_out_of(records, settings)
         self.rows = _parts(order[held:], settings.batch_size)
         self.held_out = _parts(order[:held], settings.batch_size)
@@ -68,7 +68,7 @@ def held_out_of(records: int, settings: DiscoverySettings) -> int:
     held = round(settings.held_out * records)
     if settings.held_out and held < FEWEST_HELD_OUT:
         what = f"{held} of {records} records are held out, and at least {FEWEST_HELD_OUT} must judge contributions"
-        raise DataError(what, where="held_out", remedy="hold a larger share out, or none")
+        raise DataError(what, where="held_out", remedy="hold a larger share out, or none", told=True)
     return held
 
 

@@ -103,7 +103,8 @@ class Validator:
 
     def _checked(self, B: Array) -> Array:
         if not np.isfinite(B).all():
-            raise RunError("edge strengths are no longer finite", where="validator", remedy="lower the learning rate")
+            what, remedy = "edge strengths are no longer finite", "lower the learning rate"
+            raise RunError(what, where="validator", remedy=remedy, told=True)
         return np.where(self._forbidden, 0.0, np.maximum(B, 0.0))
 
     def _factors(self, before: Array, after: Array) -> Array:

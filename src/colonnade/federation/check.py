@@ -15,11 +15,17 @@ from colonnade.federation.task import WeightSettings
 Inspection = Callable[[FederationFile, PartyFile, Path], Iterable[Problem]]
 """A further check by a layer above, such as defenses or certificates: (federation, party, path of the party file)."""
 
+Suggestion = Callable[[str], str | None]
+"""Asked of a layer above: which defense may be meant by a name that none has; None where one has it."""
+
 File = TypeVar("File")
 
 
 def check(
-    federation_path: Path | str, party_path: Path | str | None = None, inspections: Sequence[Inspection] = ()
+    federation_path: Path | str,
+    party_path: Path | str | None = None,
+    inspections: Sequence[Inspection] = (),
+    suggest_defense: Suggestion | None = None,
 ) -> list[Problem]:
     """Return every problem of a federation file and, if given, of one party's file and records.
 
@@ -27,6 +33,7 @@ def check(
         federation_path: the federation file.
         party_path: the party file; without it the federation file alone is checked.
         inspections: further checks, made once both files can be read.
+        suggest_defense: knows the defenses that a task may require; without it any name is taken for one.
     """
     federation, problems = _read(read_federation, Path(federation_path))
     party, more = (None, []) if party_path is None else _read(read_party, Path(party_path))
@@ -34,7 +41,8 @@ def check(
         problems += _check_fingerprints(federation, Path(federation_path))
         problems += _check_coordinator(federation, Path(federation_path))
         problems += _check_weights(federation, party, Path(federation_path))
-    problems += more
+    unknown = _check_defense_exists(federation, Path(federation_path), suggest_defense)
+    problems += unknown + more
     if party_path is None or party is None:
         return problems
     if federation is None:
@@ -44,7 +52,7 @@ def check(
         problems.append(Problem(what, Path(party_path), "party", nearest(party.party, federation.everybody)))
         return problems + _check_path(party, Path(party_path))
     if party.party in federation.parties:
-        problems += _check_protection(federation, party, Path(party_path))
+        problems += [] if unknown else _check_protection(federation, party, Path(party_path))
         problems += _check_shared_labels(federation, party, Path(party_path))
         problems += _check_data(federation, party, Path(party_path))
     else:
@@ -127,6 +135,15 @@ def _check_shared_labels(federation: FederationFile, party: PartyFile, path: Pat
         return []
     what = "with shared labels, what this party computes from its own columns is sent to all parties"
     return [Problem(what, path, "defense.name", "choose a defense, or take part without columns", "note")]
+
+
+def _check_defense_exists(
+    federation: FederationFile | None, path: Path, suggest_defense: Suggestion | None
+) -> list[Problem]:
+    """Nobody can use a defense that does not exist: a slip in the federation file is no party's mistake."""
+    required = federation.task.protection if federation is not None else None
+    meant = suggest_defense(required) if required is not None and suggest_defense is not None else None
+    return [] if meant is None else [Problem(f"unknown defense '{required}'", path, "task.protection", meant)]
 
 
 def _check_protection(federation: FederationFile, party: PartyFile, path: Path) -> list[Problem]:

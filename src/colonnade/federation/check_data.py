@@ -10,12 +10,14 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
+from colonnade.data.kinds import column_kind, holds_dates
 from colonnade.data.label_preparation import LabelPreparation
 from colonnade.data.read import read_records, read_table
 from colonnade.data.read_images import read_image_archive
 from colonnade.data.records import Records, check_ids
 from colonnade.data.secrets import prepare_secrets
 from colonnade.data.split import split_from_column
+from colonnade.data.text_kinds import date_example, words_among_numbers
 from colonnade.errors import DataError, nearest
 from colonnade.federation.files import FederationFile, PartyFile
 from colonnade.federation.problems import Problem
@@ -33,8 +35,11 @@ def check_table(federation: FederationFile, party: PartyFile, path: Path) -> lis
         ids = pd.Index(frame[party.source.id_column])
         problems += _tried(lambda: check_ids(ids, str(party.source.path)), path, "data.id_column")
     features = [name for name in _feature_columns(federation, party, names) if name in names]
+    refused, told = _check_kinds(frame[list(dict.fromkeys(features))], path)
+    problems += told
+    usable = frame[[name for name in features if name not in refused]].reset_index(drop=True)
     if features:
-        problems += _tried(lambda: Records.from_frame(frame[features].reset_index(drop=True)), path, "data.path")
+        problems += _tried(lambda: Records.from_frame(usable), path, "data.path")
     elif party.party != federation.active:
         problems.append(
             Problem("a passive party needs columns", path, "data.columns", "name the columns to take part with")
@@ -43,6 +48,28 @@ def check_table(federation: FederationFile, party: PartyFile, path: Path) -> lis
         ids = frame[party.source.id_column] if party.source.id_column in names else frame.index
         problems += _check_label_and_split(federation, frame.set_axis(pd.Index(ids), axis=0), path)
     return problems + _check_secrets(federation, party, path, frame)
+
+
+def _check_kinds(features: pd.DataFrame, path: Path) -> tuple[set[str], list[Problem]]:
+    """Return the columns that nothing can be learned from, and what is to be told of these and of others.
+
+    Nobody else reads it: a value may be shown, as it must not be in an error.
+    """
+    refused, problems = set(), []
+    for name in features.columns:
+        column = features[name]
+        wrong = _tried(partial(column_kind, column), path, "data.path")
+        if not wrong and (date := date_example(column)) is not None:
+            error = holds_dates(name)
+            wrong = [Problem(f"{error.what}, such as '{date}'", path, "data.path", error.remedy or "")]
+        elif not wrong and (found := words_among_numbers(column)) is not None:
+            share, word = found
+            what = f"column '{name}' is taken for text: {share:.0%} of its values are numbers, but '{word}' is none"
+            remedy = "if it is a quantity, write numbers or nothing in its place"
+            problems.append(Problem(what, path, "data.path", remedy, "note"))
+        refused |= {name} if wrong else set()
+        problems += wrong
+    return refused, problems
 
 
 def check_images(federation: FederationFile, party: PartyFile, path: Path) -> list[Problem]:

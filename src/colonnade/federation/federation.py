@@ -13,6 +13,7 @@ import pandas as pd
 from colonnade.data.partition import by_column, by_strip
 from colonnade.data.records import Records
 from colonnade.errors import ConfigError, DataError, nearest
+from colonnade.federation.files import RESERVED
 
 Rows = npt.NDArray[np.int64]
 
@@ -38,6 +39,8 @@ class Federation:
     def __post_init__(self) -> None:
         if len(self.records) < 2:
             raise ConfigError("a federation needs at least two parties", where="parties", remedy="name another party")
+        if RESERVED in self.records:
+            raise ConfigError(f"no party can be called '{RESERVED}'", where="parties", remedy="call it something else")
         if self.active is not None and self.records[self.active].label is None:
             raise DataError("the active party holds no label", where=self.active, remedy="name its label column")
         for party, records in self.records.items():

@@ -18,6 +18,8 @@ from colonnade.federation.task import Settings, Task
 from colonnade.federation.yaml_file import read_model
 
 _PARTY_NAME = re.compile(r"[a-z0-9][a-z0-9_-]{0,39}")
+RESERVED = "name"
+"""No party's name: what is chosen for each party could not be told from one choice for all, which has this key."""
 _ADDRESS = re.compile(r"(?P<host>[A-Za-z0-9._-]+|\[[0-9A-Fa-f:.%]+\]):(?P<port>[0-9]{1,5})")
 _DEVICE = re.compile(r"auto|cpu|cuda(:[0-9]+)?")
 _FINGERPRINT = re.compile(r"sha256:[0-9a-f]{64}")
@@ -34,6 +36,12 @@ def _party_name(value: str) -> str:
         raise ValueError(
             f"'{value[:60]}' is no party name: use 1 to 40 of a-z, 0-9, '-' and '_', a letter or digit first"
         )
+    return value
+
+
+def _own_name(value: str) -> str:
+    if value == RESERVED:
+        raise ValueError(f"no party can be called '{RESERVED}': call it something else")
     return value
 
 
@@ -63,7 +71,7 @@ def _resolved(value: Path, info: ValidationInfo) -> Path:
 
 
 Text = Annotated[str, Field(min_length=1, max_length=200), AfterValidator(_one_line)]
-PartyName = Annotated[str, AfterValidator(_party_name)]
+PartyName = Annotated[str, AfterValidator(_party_name), AfterValidator(_own_name)]
 Address = Annotated[str, AfterValidator(_address)]
 Device = Annotated[str, AfterValidator(_device)]
 Fingerprint = Annotated[str, AfterValidator(_fingerprint)]

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-import yaml
-
 from colonnade.federation.discovery import DiscoverySettings
+from colonnade.federation.yaml_file import quoted
 
 FIRST_PORT = 7101
 
@@ -150,16 +149,16 @@ def federation_template(
     coordinator: str | None = None,
 ) -> str:
     """Return the text of a `federation.yaml`."""
-    entries = "".join(_ENTRY.format(party=_scalar(party), port=FIRST_PORT + n) for n, party in enumerate(parties))
+    entries = "".join(_ENTRY.format(party=quoted(party), port=FIRST_PORT + n) for n, party in enumerate(parties))
     port = FIRST_PORT + len(parties)
     usual = DiscoverySettings()
     return _FEDERATION.format(
-        name=_scalar(name),
+        name=quoted(name),
         parties=entries,
-        active=_scalar(active),
+        active=quoted(active),
         first_file=active or parties[0],
-        label=_scalar(label),
-        coordinator=_COORDINATOR_ENTRY.format(party=_scalar(coordinator), port=port)
+        label=quoted(label),
+        coordinator=_COORDINATOR_ENTRY.format(party=quoted(coordinator), port=port)
         if coordinator is not None
         else "coordinator: null\n",
         epochs=usual.epochs,
@@ -170,15 +169,10 @@ def federation_template(
 def party_template(parties: Sequence[str], party: str) -> str:
     """Return the text of one party's file."""
     port = FIRST_PORT + list(parties).index(party)
-    return _PARTY.format(party=_scalar(party), folder=party, credentials=_CREDENTIALS.format(folder=party, port=port))
+    return _PARTY.format(party=quoted(party), folder=party, credentials=_CREDENTIALS.format(folder=party, port=port))
 
 
 def coordinator_template(parties: Sequence[str], coordinator: str) -> str:
     """Return the text of the coordinator's own file."""
     credentials = _CREDENTIALS.format(folder=coordinator, port=FIRST_PORT + len(parties))
-    return _COORDINATOR.format(party=_scalar(coordinator), folder=coordinator, credentials=credentials)
-
-
-def _scalar(text: str | None) -> str:
-    """Write text as YAML, in quotes only where it would be taken for something else."""
-    return yaml.safe_dump(text, allow_unicode=True, width=1000).removesuffix("...\n").strip()
+    return _COORDINATOR.format(party=quoted(coordinator), folder=coordinator, credentials=credentials)

@@ -1,7 +1,8 @@
-"""Reading the YAML files that people write: a file becomes a model, or a list of everything wrong with it."""
+"""Reading the YAML that people write: a file becomes a model, or a list of everything wrong with it."""
 
 from __future__ import annotations
 
+import re
 import reprlib
 from collections.abc import Callable, Hashable
 from pathlib import Path
@@ -12,10 +13,16 @@ import yaml
 from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
-from colonnade.errors import nearest
+from colonnade.errors import ConfigError, nearest
 from colonnade.federation.problems import Problem, ProblemsError
 
 LARGEST_FILE = 1 << 20
+
+_FLOAT = "tag:yaml.org,2002:float"
+_WITH_EXPONENT = re.compile(r"[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)[eE][-+]?[0-9]+\Z")
+"""The numbers of YAML 1.2 that PyYAML, which reads 1.1, takes for text: 1e-3 has no point, 1.0e3 no sign."""
+_UNREADABLE = (yaml.YAMLError, ValueError, LookupError, AttributeError, RecursionError)
+"""What PyYAML raises on text that it cannot read; a tag on the wrong thing, such as `!!int ''`, meets Python's own."""
 
 Model = TypeVar("Model", bound=BaseModel)
 Relations = Callable[[dict[str, Any]], list[tuple[str, str, str]]]
@@ -36,6 +43,20 @@ def read_model(path: Path | str, model: type[Model], relations: Relations) -> Mo
     if problems:
         raise ProblemsError(problems)
     return value
+
+
+def read_value(text: str, where: str) -> Any:
+    """Return the value that `text` stands for in a file; `where` is what an error names."""
+    try:
+        return _Loader(text).get_single_data()
+    except _UNREADABLE:
+        remedy = "write a number, a word, true or false"
+        raise ConfigError(f"{text!r} is no value", where=where, remedy=remedy) from None
+
+
+def quoted(text: str | None) -> str:
+    """Write text as YAML, in quotes only where `read_model` would take it for something else."""
+    return yaml.dump(text, Dumper=_Dumper, allow_unicode=True, width=1000).removesuffix("...\n").strip()
 
 
 def _load(path: Path) -> tuple[dict[str, Any], list[Problem]]:
@@ -63,7 +84,7 @@ def _parse(text: str, path: Path) -> tuple[Any, list[tuple[str, int]]]:
         line = f"line {error.problem_mark.line + 1}" if error.problem_mark else ""
         what = " ".join(filter(None, [error.context, error.problem]))
         raise ProblemsError([Problem(f"is no valid YAML: {what}", path, line, error.note or "")]) from None
-    except (yaml.YAMLError, ValueError, RecursionError) as error:
+    except _UNREADABLE as error:
         raise _only(f"is no valid YAML: {str(error).splitlines()[0]}", path, "") from None
 
 
@@ -97,13 +118,21 @@ class _Loader(yaml.SafeLoader):
         return super().construct_mapping(node, deep)
 
 
+class _Dumper(yaml.SafeDumper):
+    """PyYAML's safe dumper, which also quotes text that `_Loader` would take for a number."""
+
+
+for _side in (_Loader, _Dumper):
+    _side.add_implicit_resolver(_FLOAT, _WITH_EXPONENT, list("-+.0123456789"))
+
+
 def _explain(path: Path, model: type[BaseModel], details: ErrorDetails) -> Problem:
     """Say in our words what pydantic found."""
     location = [str(part) for part in details["loc"] if part != "[key]"]
     shown, what, remedy = reprlib.repr(details["input"]), details["msg"], ""
     match details["type"]:
         case "extra_forbidden":
-            what, remedy = f"unknown key '{location[-1]}'", nearest(location[-1], _known_keys(model, location[:-1]))
+            what, remedy = f"unknown key '{location[-1]}'", nearest(location[-1], known_keys(model, location[:-1]))
         case "missing":
             what, remedy = "is missing", "'colonnade init' writes an example"
         case "literal_error":
@@ -123,7 +152,7 @@ def _explain(path: Path, model: type[BaseModel], details: ErrorDetails) -> Probl
     return Problem(what, path, ".".join(location), remedy)
 
 
-def _known_keys(model: type[BaseModel], location: list[str]) -> list[str]:
+def known_keys(model: type[BaseModel], location: list[str]) -> list[str]:
     """Return the keys allowed in the block at `location`."""
     block: Any = model
     for key in location:

@@ -63,6 +63,7 @@ class Line:
     Attributes:
         products: how many products this party has answered.
         statistical_bits: the fewest bits that hid one of them.
+        distance: the statistical distances of all of them, added up; a resumed run goes on from what it has kept.
     """
 
     def __init__(
@@ -83,7 +84,7 @@ class Line:
         self._evaluator: Evaluator | None = None
         self.statistical_bits = float("inf")
         self.products = 0
-        self._distance = 0.0
+        self.distance = 0.0
 
     def __repr__(self) -> str:
         return f"Line({self._channel.name} - {self.peer}, {self.backend.name})"
@@ -98,7 +99,7 @@ class Line:
         message = self._receive(KEY)
         if message.meta.get("backend") != self.backend.name:
             what = f"uses another secure backend than '{self.backend.name}'"
-            raise ConfigError(what, where=self.peer, remedy="agree on one in the federation file")
+            raise ConfigError(what, where=self.peer, remedy="agree on one in the federation file", told=True)
         public = _tensor(message, "key", np.dtype(np.uint8), axes=1).tobytes()
         with _blaming(self.peer):
             self._evaluator = self.backend.evaluator(public, workers=self._workers)
@@ -191,12 +192,12 @@ class Line:
     @property
     def total_bits(self) -> float:
         """Bits that hide this party's plain matrices over all its answers together: their distances add up."""
-        return -log2(self._distance) if self._distance else float("inf")
+        return -log2(self.distance) if self.distance else float("inf")
 
     def _count(self, bits: float) -> None:
         self.products += 1
         self.statistical_bits = min(self.statistical_bits, bits)
-        self._distance += 2.0**-bits
+        self.distance += 2.0**-bits
 
     def close(self) -> None:
         """End worker processes."""
