@@ -216,6 +216,18 @@ def test_what_is_timed_alone_is_not_timed_while_gathering(tmp_path):
     assert ran == [2], "and is timed here, whoever the workers are"
 
 
+def test_whoever_interrupts_a_bench_is_told_that_it_goes_on(tmp_path):
+    """People took hours of rows for lost, and deleted the folder."""
+
+    class Stopped(Square):
+        def run(self):
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt) as interruption:
+        list(finished([Square(2), Stopped(3), Square(4)], Progress(), tmp_path))
+    assert interruption.value.__notes__ == ["1 of 3 rows are kept; the same command goes on from there"]
+
+
 @pytest.mark.parametrize(
     ("name", "line"),
     [

@@ -12,7 +12,7 @@ from bench_parts import Notes, striped_pictures
 from colonnade.attack import unsplit
 from colonnade.audit.audit import audit
 from colonnade.bench import BENCHES, Workers, run_bench
-from colonnade.bench.images import learning, proxy, risk, sets, speed
+from colonnade.bench.images import learning, proxy, risk, sets, speed, steering
 from colonnade.bench.images.matrix import KEYS, MEASURES, Trial, run_trial
 from colonnade.bench.images.published import Published, entry
 from colonnade.bench.images.setting import SIZES, Size, attacks_of, size_note, task_of
@@ -120,13 +120,23 @@ def test_names_of_attacks_are_read_with_their_variant_and_preset():
             "adaptive": True,
         },
     ]
-    assert [attacks_of(["unsplit"], preset)[0]["preset"] for preset in SIZES] == ["smoke", "smoke", "smoke", "paper"]
+    assert attacks_of(["fsha"], "medium") == [
+        {"name": "fsha", "preset": "default", "mixed": True, "critic_width": 32, "critic_steps": 2}
+    ]
+    assert attacks_of(["ridge", "witness"], "default") == [{"name": "ridge"}, {"name": "witness", "mixed": True}]
+    searches = {preset: attacks_of(["unsplit"], preset)[0]["preset"] for preset in SIZES}
+    assert searches == {**dict.fromkeys(SIZES, "smoke"), "paper": "paper"}
 
 
-def test_only_smoke_and_small_runs_leave_the_published_network():
+def test_only_smoke_and_reduced_runs_leave_the_published_network():
     families = {preset: task_of("cifar10", preset).network.family for preset in SIZES}
-    expected = {"smoke": "mnist_net", "small": "resnet18_narrow", "default": "resnet18", "paper": "resnet18"}
-    assert families == expected
+    assert families == {
+        "smoke": "mnist_net",
+        "small": "resnet18_narrow",
+        "medium": "resnet18_narrow",
+        "default": "resnet18",
+        "paper": "resnet18",
+    }
     assert {task_of("mnist", preset).network.family for preset in SIZES} == {"mnist_net"}
 
 
@@ -347,6 +357,16 @@ def test_speed_is_that_of_the_attack_and_what_is_extrapolated_says_so(small, mon
     assert at_once["mean_picture_mse"] == pytest.approx(found.loc["mean record", "mse"], abs=6e-5)
 
 
+def test_rows_of_steering_tell_which_way_the_gradient_took(small, tmp_path):
+    """Uploads that can be steered and those that can't would stand in one row."""
+    rows = steering.steer("smoke", Notes(), folder=tmp_path)
+    attacked = {row["defense"]: row for row in rows if row["attack"] == "urvfl"}
+    assert {name: row["route"] for name, row in attacked.items()} == {"none": None, "causshield": "separate"}
+    assert attacked["causshield"]["learning_rate"] == 0
+    assert attacked["none"]["published_mse"] == 0.017
+    assert attacked["causshield"]["published_mse"] is None, "the paper has no network that rests"
+
+
 # -- the real thing, small --------------------------------------------------------------------------------------------
 
 
@@ -358,3 +378,7 @@ def test_every_bench_of_pictures_runs_in_small(name, shared_data, tmp_path):
     assert not any(note.startswith("left out") for note in result["notes"])
     measures = {"accuracy", "mse", "seconds", "inversion_risk"}
     assert all(any(row.get(name) is not None for name in measures) for row in result["rows"])
+    if name == "causshield-fig14":
+        bare = result["rows"][0]
+        assert bare["upload_bytes"] == 4 * 128 * 16 * 8, "128 maps of a half, four bytes a number"
+        assert bare["round_bytes"] == 2 * 128 * bare["upload_bytes"], "and as many gradients"

@@ -20,10 +20,12 @@ from colonnade.bench.keystone.front import COSTS, Point, contests, efficient, to
 from colonnade.bench.keystone.setting import PICTURES, SIZES, TABLES, Ground
 from colonnade.bench.keystone.table import compare
 from colonnade.bench.keystone.victim import Victim
-from colonnade.bench.step import bottom_of, step_on
+from colonnade.bench.step import bottom_of, step_of_all, step_on
 from colonnade.data.datasets import Dataset
 from colonnade.defend import DEFENSES
+from colonnade.learn.bottom import Bottom
 from colonnade.learn.timetable import Timetable
+from colonnade.learn.top import Top
 from colonnade.learn.train import named_defense, train
 from colonnade.progress import make_progress
 
@@ -178,7 +180,7 @@ def test_rows_of_pictures_have_all_columns_and_are_kept(small, tmp_path, no_trai
         assert row["step_ratio"] > 0 and row["seeds"] == 1
     ours = by_name["keystone", "witness"]
     assert (ours["upload_numbers"], ours["strength"]) == (64, 8)
-    assert ours["capacity_bits"] == pytest.approx(32 * np.log2(101), abs=1e-3)
+    assert ours["capacity_bits"] == pytest.approx(32 * np.log2(1601), abs=1e-3)
     assert by_name["none", "matcher"]["capacity_bits"] is None and by_name["none", "matcher"]["skill"] is None
     assert by_name["none", "decoder-strong"]["skill"] == by_name["none", "decoder-repeated"]["skill"]
     assert sum("keystone leaves least at" in note for note in progress.notes) == 2
@@ -214,12 +216,32 @@ def test_a_step_under_a_defense_is_a_step_of_the_party(small, ground):
     assert any(not torch.equal(old, new) for old, new in zip(before, bottom.network.parameters(), strict=True))
 
 
+@pytest.mark.parametrize("ground", [PICTURES, TABLES[0]], ids=lambda ground: ground.name)
+def test_a_step_of_all_is_one_of_every_party_and_of_the_top_model(small, ground, monkeypatch):
+    """Keystone moves work from the top model to the parties: a step that left one of them out would tell a story."""
+    federation, task = ground.laid_out("smoke")
+    learned = []
+    for owner in (Bottom, Top):
+        learn = owner.learn
+
+        def counted(self, *given, learn=learn, **named):
+            before = [parameter.detach().clone() for parameter in self.network.parameters()]
+            answer = learn(self, *given, **named)
+            assert any(not torch.equal(old, new) for old, new in zip(before, self.network.parameters(), strict=True))
+            learned.append(type(self))
+            return answer
+
+        monkeypatch.setattr(owner, "learn", counted)
+    step_of_all(federation, VEIL, task, "cpu")()
+    assert learned == [Top, *(Bottom for held in federation.records.values() if held.has_features)]
+
+
 def test_a_party_learns_what_keystone_costs_it(small):
     rows = BENCHES["keystone-pace"]("smoke", Notes())
     assert [(row["dataset"], row["upload_bytes"]) for row in rows] == [
         ("adult", 4), ("diabetes130", 4), ("cifar10", 32 * 2 * 4),
     ]  # fmt: skip
-    assert all(row["step_ratio"] > 0 and 0 < row["upload_ratio"] < 1 for row in rows)
+    assert all(row["step_ratio"] > 0 and row["whole_ratio"] > 0 and 0 < row["upload_ratio"] < 1 for row in rows)
 
 
 # -- the front --------------------------------------------------------------------------------------------------------

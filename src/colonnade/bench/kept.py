@@ -10,11 +10,12 @@ import hashlib
 import json
 import re
 from collections.abc import Iterable, Iterator, Sequence
-from functools import cache
+from functools import cache, partial
 from importlib.resources import files
 from pathlib import Path
 from typing import Any, Protocol
 
+from colonnade.audit.engine import telling_what_is_kept
 from colonnade.bench.workers import ALONE, Workers
 from colonnade.errors import ColonnadeError, ConfigError, RunError
 from colonnade.progress import Progress
@@ -81,7 +82,7 @@ def finished(
         progress.message(f"{len(kept)} of {len(work)} rows are there; not run: {_titles(work, waiting)}")
         yield from ((place, None) for place in waiting)
         return
-    with workers.crew(device) as crew:
+    with telling_what_is_kept(work, partial(_is_there, folder), "rows"), workers.crew(device) as crew:
         for number, found in crew(_outcome, [work[place] for place in waiting]):
             place = waiting[number]
             if isinstance(found, RunError):
@@ -115,9 +116,14 @@ class _Wordless(ast.NodeTransformer):
         return None if isinstance(node.value, ast.Constant) and isinstance(node.value.value, str) else node
 
 
+def _is_there(folder: Path | None, job: Job) -> bool:
+    return folder is not None and (folder / job.file_name).is_file()
+
+
 def _kept(folder: Path | None, job: Job) -> Any:
-    if folder is None or not (path := folder / job.file_name).is_file():
+    if folder is None or not _is_there(folder, job):
         return None
+    path = folder / job.file_name
     try:
         return json.loads(path.read_bytes())
     except ValueError as error:

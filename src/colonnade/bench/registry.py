@@ -8,11 +8,11 @@ from typing import Any, Literal, TypeVar, get_args
 from colonnade.progress import Progress
 from colonnade.registry import Registry
 
-Preset = Literal["smoke", "small", "default", "paper"]
+Preset = Literal["smoke", "small", "medium", "default", "paper"]
 """`smoke` shows in a minute that it works, `default` gives the numbers, `paper` the published sizes in full.
 
-`small` is for benches that want a GPU: numbers that mean something, of smaller networks and fewer records, for whoever
-has none. Benches that want none do not have it.
+`small` and `medium` are for benches that want a GPU: numbers that mean something, of a smaller network, for whoever has
+none, or has one for minutes and not for hours. Benches that want none do not have them.
 """
 
 PRESETS: tuple[str, ...] = get_args(Preset)
@@ -26,11 +26,11 @@ Bench = Callable[[str, Progress], list[Row]]
 
 One of many rows also takes by name a `folder`, which keeps each row, and the `workers` that run them."""
 
-_FOR_EVERYBODY = tuple(preset for preset in PRESETS if preset != "small")
+_FOR_EVERYBODY = tuple(preset for preset in PRESETS if preset not in ("small", "medium"))
 
 
-def also_small(bench: Work) -> Work:
-    """Mark a bench that has the preset `small`."""
+def also_smaller(bench: Work) -> Work:
+    """Mark a bench that has the presets `small` and `medium`."""
     bench.presets = PRESETS  # type: ignore[attr-defined]
     return bench
 

@@ -5,8 +5,7 @@ from __future__ import annotations
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 
-from colonnade.audit.engine import Crew, make_engine
-from colonnade.errors import ConfigError
+from colonnade.audit.engine import Crew, engine_or_nobody, make_engine
 
 
 @dataclass(frozen=True)
@@ -28,9 +27,7 @@ class Workers:
     kept: list[int] = field(default_factory=list, compare=False)
 
     def __post_init__(self) -> None:
-        if self.gather and (self.engine, self.address) != ("local", None):
-            raise ConfigError("nobody is needed to gather", where="--gather", remedy="leave engine and address out")
-        make_engine(self.engine, jobs=self.jobs, address=self.address)
+        engine_or_nobody(self.engine, gather=self.gather, jobs=self.jobs, address=self.address)
 
     @property
     def one_by_one(self) -> Workers:

@@ -30,7 +30,8 @@ def figure5(preset: str, progress: Progress, *, folder: Path | None = None, work
     progress.message(READING)
     progress.message(
         "epsilon is that of one look, as published, for a sensitivity of 1 that nobody has shown; the same graph is "
-        "looked at many times, and epsilon_spent is what all looks cost together (pure composition)"
+        "looked at many times, and epsilon_spent is what all looks at one edge cost together (pure composition); one "
+        "record may move all edges, which together cost as many times more"
     )
     progress.message(
         "noise goes on squared strengths, 1 / epsilon once, which is also what the published protocol leaves against a "

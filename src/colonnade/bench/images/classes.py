@@ -23,7 +23,7 @@ from colonnade.bench.images.setting import (
     task_of,
 )
 from colonnade.bench.kept import code, file_name, finished
-from colonnade.bench.registry import BENCHES, Row, also_small
+from colonnade.bench.registry import BENCHES, Row, also_smaller
 from colonnade.bench.workers import ALONE, Workers
 from colonnade.measure.interval import interval
 from colonnade.progress import Progress
@@ -33,8 +33,8 @@ if TYPE_CHECKING:  # listing benches loads no torch
     from colonnade.federation.federation import Federation
 
 DATASET = "cifar10"
-OF_EACH_CLASS = {"smoke": 3, "small": 50, "default": 200, "paper": 1000}
-CLASSES = {"smoke": 2, "small": 10, "default": 10, "paper": 10}
+OF_EACH_CLASS = {"smoke": 3, "small": 50, "medium": 200, "default": 200, "paper": 1000}
+CLASSES = {"smoke": 2, "small": 10, "medium": 10, "default": 10, "paper": 10}
 _MEASURES = ("asr", "mse", "blind_asr", "blind_mse")
 _NOTE = (
     f"a picture counts as found at an error of at most {FOUND_BY_UNSPLIT}, as published; blind_asr and blind_mse are "
@@ -123,7 +123,7 @@ def scored(guess: Guess) -> dict[str, float]:
 
 
 @BENCHES.register("causshield-fig9")
-@also_small
+@also_smaller
 def figure9(preset: str, progress: Progress, *, folder: Path | None = None, workers: Workers = ALONE) -> list[Row]:
     """Fig. 9: how often UnSplit finds a CIFAR-10 picture, class by class; all pictures of a class at once."""
     introduce(DATASET, preset, progress)

@@ -18,7 +18,7 @@ from colonnade.bench.images.matrix import defense_keys, device_here, introduce
 from colonnade.bench.images.sets import STRIPS, pictures
 from colonnade.bench.images.setting import SEEDS, SIZES, UNDEFENDED, Choice, attacks_of, defenses_of, task_of
 from colonnade.bench.kept import code, file_name, finished
-from colonnade.bench.registry import BENCHES, Row, also_small
+from colonnade.bench.registry import BENCHES, Row, also_smaller
 from colonnade.bench.workers import ALONE, Workers
 from colonnade.measure.interval import interval
 from colonnade.progress import Progress
@@ -196,7 +196,7 @@ def errors(model: VerticalModel, known: HeldOut, shown: HeldOut, guesses: Mappin
 
 
 @BENCHES.register("causshield-deploy")
-@also_small
+@also_smaller
 def deploy(preset: str, progress: Progress, *, folder: Path | None = None, workers: Workers = ALONE) -> list[Row]:
     """What CausShield costs and what URVFL finds, by how the generator that stays is made."""
     introduce(DATASET, preset, progress)

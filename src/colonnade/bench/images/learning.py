@@ -13,7 +13,7 @@ from colonnade.bench.images.published import ACCURACY, entry
 from colonnade.bench.images.sets import pictures
 from colonnade.bench.images.setting import PUBLISHED_DEFENSES, SEEDS, SIZES, UNDEFENDED, Choice, defenses_of, task_of
 from colonnade.bench.kept import code, file_name, finished
-from colonnade.bench.registry import BENCHES, Row, also_small
+from colonnade.bench.registry import BENCHES, Row, also_smaller
 from colonnade.bench.workers import ALONE, Workers
 from colonnade.measure.interval import interval
 from colonnade.progress import Progress
@@ -78,36 +78,36 @@ def learned(work: Sequence[Learning], progress: Progress, folder: Path | None, w
     return found
 
 
-def _runs(datasets: Iterable[str], defenses: Iterable[Choice], preset: str, **more: Any) -> list[Learning]:
+def _runs(dataset: str, defenses: Iterable[Choice], preset: str, **more: Any) -> list[Learning]:
     return [
         Learning(dataset, tuple(defense.items()), seed, preset, **more)
-        for dataset in datasets
         for defense in defenses
         for seed in SEEDS[preset]
     ]
 
 
 @BENCHES.register("causshield-fig11")
-@also_small
+@also_smaller
 def figure11(preset: str, progress: Progress, *, folder: Path | None = None, workers: Workers = ALONE) -> list[Row]:
     """Fig. 11: accuracy and loss after every epoch, handwritten digits."""
     return _curves("mnist", preset, progress, folder, workers)
 
 
 @BENCHES.register("causshield-fig12")
-@also_small
+@also_smaller
 def figure12(preset: str, progress: Progress, *, folder: Path | None = None, workers: Workers = ALONE) -> list[Row]:
     """Fig. 12: accuracy and loss after every epoch, CIFAR-10; and Ψ of CausShield."""
     return _curves("cifar10", preset, progress, folder, workers)
 
 
 @BENCHES.register("causshield-table3")
-@also_small
+@also_smaller
 def table3(preset: str, progress: Progress, *, folder: Path | None = None, workers: Workers = ALONE) -> list[Row]:
     """Table III: final accuracy of every defense on digits and on a hundred classes."""
     datasets = ("emnist",) if preset == "smoke" else ("emnist", "cifar100")
     _say(datasets, preset, progress)
-    found = learned(_runs(datasets, _defenses(preset), preset), progress, folder, workers)
+    runs = [run for dataset in datasets for run in _runs(dataset, _defenses(preset, dataset), preset)]
+    found = learned(runs, progress, folder, workers)
     rows = []
     for (dataset, defense), group in _grouped(found).items():
         row = _row(dataset, defense, [result["scores"]["accuracy"] for result in group.values()])
@@ -117,17 +117,17 @@ def table3(preset: str, progress: Progress, *, folder: Path | None = None, worke
 
 
 @BENCHES.register("causshield-fig13")
-@also_small
+@also_smaller
 def figure13(preset: str, progress: Progress, *, folder: Path | None = None, workers: Workers = ALONE) -> list[Row]:
     """Fig. 13: accuracy where one party lacks some of the training records."""
     overlaps = (0.5, 1.0) if preset == "smoke" else _OVERLAPS
     _say(("cifar10",), preset, progress)
     progress.message("the right half's owner lacks records; its mean upload stands in for them")
     names = ("none", "soteria", "ressfl", "causshield")
-    defenses = [one for one in _defenses(preset) if preset == "smoke" or one["name"] in names]
+    defenses = [one for one in _defenses(preset, "cifar10") if preset == "smoke" or one["name"] in names]
     rows = []
     for overlap in overlaps:
-        found = learned(_runs(("cifar10",), defenses, preset, overlap=overlap), progress, folder, workers)
+        found = learned(_runs("cifar10", defenses, preset, overlap=overlap), progress, folder, workers)
         for (dataset, defense), group in _grouped(found).items():
             accuracies = [result["scores"]["accuracy"] for result in group.values()]
             rows.append({**_row(dataset, defense, accuracies), "overlap": overlap})
@@ -136,7 +136,7 @@ def figure13(preset: str, progress: Progress, *, folder: Path | None = None, wor
 
 def _curves(dataset: str, preset: str, progress: Progress, folder: Path | None, workers: Workers) -> list[Row]:
     _say((dataset,), preset, progress)
-    found = learned(_runs((dataset,), _defenses(preset), preset, curves=True), progress, folder, workers)
+    found = learned(_runs(dataset, _defenses(preset, dataset), preset, curves=True), progress, folder, workers)
     rows = []
     for (name, defense), group in _grouped(found).items():
         histories = [result["history"] for result in group.values()]
@@ -149,8 +149,8 @@ def _curves(dataset: str, preset: str, progress: Progress, folder: Path | None, 
     return rows
 
 
-def _defenses(preset: str) -> Sequence[Choice]:
-    return _FEW if preset == "smoke" else defenses_of(PUBLISHED_DEFENSES, preset)
+def _defenses(preset: str, dataset: str) -> Sequence[Choice]:
+    return _FEW if preset == "smoke" else defenses_of(PUBLISHED_DEFENSES, preset, dataset)
 
 
 def _say(datasets: Iterable[str], preset: str, progress: Progress) -> None:

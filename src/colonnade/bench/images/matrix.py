@@ -13,6 +13,7 @@ from colonnade.bench.images.published import Column, entry
 from colonnade.bench.images.sets import SOURCES, pictures
 from colonnade.bench.images.setting import CUT, SEEDS, SIZES, Choice, attacks_of, defenses_of, size_note, task_of
 from colonnade.bench.registry import Row
+from colonnade.bench.revision import source_revision
 from colonnade.bench.workers import ALONE, Workers
 from colonnade.progress import Progress
 
@@ -55,11 +56,12 @@ def run_trial(
     with TemporaryDirectory() as scratch:
         result = run_matrix(
             pictures(trial.dataset, size.private, size.held_out),
-            defenses_of(trial.defenses, preset),
+            defenses_of(trial.defenses, preset, trial.dataset),
             attacks_of(trial.attacks, preset),
             out=(folder or Path(scratch)) / f"{trial.dataset}-{trial.cut}",
             task=task_of(trial.dataset, preset, trial.cut),
             seeds=list(SEEDS[preset]),
+            made_with=source_revision(),
             engine=workers.engine,
             jobs=workers.jobs,
             address=workers.address,
@@ -103,11 +105,12 @@ def _row(found: Mapping[Any, Any], trial: Trial) -> Row:
     for name in MEASURES:
         row[name], row[f"{name}_ci"] = _plain(found[name]), _plain(found[f"{name}_ci"])
     row["defense_settings"], row["attack_settings"] = found["defense_settings"], found["attack_settings"]
-    said = entry(trial.published.get(row["attack"], {}), row["defense"], row["strength"])
+    column = trial.published.get(row["attack"], {}) if row["knowledge"] != "adaptive" else {}
+    said = entry(column, row["defense"], row["strength"])
     return {**row, **{f"published_{name}": value for name, value in asdict(said).items()}}
 
 
 def _plain(value: Any) -> Any:
     if isinstance(value, float):
-        return None if math.isnan(value) else round(value, 4)
+        return round(value, 4) if math.isfinite(value) else None  # an exact guess has no finite PSNR
     return value

@@ -13,9 +13,9 @@ from colonnade.bench.images.matrix import defense_keys, device_here, introduce
 from colonnade.bench.images.proxy import CAUSAL_PROXY_NOTE, proxy_cosines
 from colonnade.bench.images.published import CAUSAL_PROXY, INVERSION_RISK, URVFL, entry
 from colonnade.bench.images.sets import pictures
-from colonnade.bench.images.setting import SEEDS, SIZES, UNDEFENDED, Choice, attacks_of, defenses_of, task_of
+from colonnade.bench.images.setting import REDUCED, SEEDS, SIZES, UNDEFENDED, Choice, attacks_of, defenses_of, task_of
 from colonnade.bench.kept import code, file_name, finished
-from colonnade.bench.registry import BENCHES, Row, also_small
+from colonnade.bench.registry import BENCHES, Row, also_smaller
 from colonnade.bench.workers import ALONE, Workers
 from colonnade.checkpoint import under
 from colonnade.measure.interval import interval
@@ -41,7 +41,7 @@ DEFENSES: tuple[Choice, ...] = (
     {"name": "bottleneck"},
 )
 ATTACKS = ("decoder-strong", "ridge")
-_LOOKED_AT = {"smoke": (4, 8), "small": (64, 128), "default": (256, 256), "paper": (512, 256)}
+_LOOKED_AT = {"smoke": (4, 8), "small": (64, 128), "medium": (64, 256), "default": (256, 256), "paper": (512, 256)}
 """Records whose Jacobian is looked at, and how many of its directions."""
 _MEASURES = (
     "inversion_risk", "decoder_mse", "ridge_mse", "mean_picture_mse", "proxy_cosine", "other_cosine", "accuracy",
@@ -89,7 +89,7 @@ class Victim:
         model = train(federation, dict(self.defense), task=task, seed=self.seed, device=device, progress=False)
         how = Settings(targets=size.targets, device=device)
         # Under `small` a plain decoder: a deep one takes a processor ten times as long as its victim.
-        attacks = attacks_of(("decoder", "ridge") if self.preset == "small" else ATTACKS, self.preset)
+        attacks = attacks_of(("decoder", "ridge") if self.preset in REDUCED else ATTACKS, self.preset)
         found = audit(model, attacks, federation=federation, seeds=[self.seed], progress=False, **asdict(how)).frame
         errors = found[found["party"] == "all"].set_index("attack")["mse"]
         # The records that the attacks had, divided as they were.
@@ -107,7 +107,7 @@ class Victim:
 
 
 @BENCHES.register("causshield-fig1")
-@also_small
+@also_smaller
 def figure1(preset: str, progress: Progress, *, folder: Path | None = None, workers: Workers = ALONE) -> list[Row]:
     """Fig. 1: InvRE beside what decoders really read from uploads, and the uploads' cosine to a causal proxy."""
     introduce(DATASET, preset, progress)

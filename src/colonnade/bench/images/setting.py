@@ -11,11 +11,19 @@ from colonnade.federation.task import Task
 Choice = Mapping[str, Any]
 """`{"name": ..., parameters...}` of a defense or an attack."""
 
-SEEDS: dict[str, Sequence[int]] = {"smoke": (0,), "small": range(3), "default": range(3), "paper": range(5)}
+SEEDS: dict[str, Sequence[int]] = {
+    "smoke": (0,),
+    "small": range(3),
+    "medium": range(3),
+    "default": range(3),
+    "paper": range(5),
+}
 FAMILIES = {"mnist": "mnist_net", "emnist": "mnist_net"}
 QUICK, NARROW = "mnist_net", "resnet18_narrow"
 """The network of every smoke run: a ResNet keeps a processor busy for minutes and shows no more of how things fit; and
-that of coloured pictures under `small`."""
+that of coloured pictures under `small` and `medium`."""
+REDUCED = ("small", "medium")
+"""Presets with a narrow network and attacks that are shorter than their own default."""
 CUT = 6
 UNDEFENDED: Choice = {"name": "none"}
 FOUND_BY_UNSPLIT = 0.1
@@ -31,7 +39,7 @@ class Size:
         held_out: pictures that are not; None takes twice the published test pictures.
         epochs: of training.
         targets: pictures that are attacked.
-        attack: preset of attacks that have one; `small` is none of theirs, see `_SMALL`.
+        attack: preset of attacks that have one; those of `REDUCED` are none of theirs, see `_SHORTER`.
         batch_size: records a step.
     """
 
@@ -46,6 +54,7 @@ class Size:
 SIZES = {
     "smoke": Size(128, 64, 1, 16, "smoke", 32),
     "small": Size(2000, 2000, 8, 100, "small", 64),
+    "medium": Size(None, None, 6, 250, "medium"),
     "default": Size(None, None, 15, 1000, "default"),
     "paper": Size(None, None, 60, 1000, "paper"),
 }
@@ -95,7 +104,7 @@ def size_note(dataset: str, preset: str) -> str:
 
 
 def _family(dataset: str, preset: str) -> str:
-    coloured = NARROW if preset == "small" else "resnet18"
+    coloured = NARROW if preset in REDUCED else "resnet18"
     return QUICK if preset == "smoke" else FAMILIES.get(dataset, coloured)
 
 
@@ -110,23 +119,34 @@ def attacks_of(names: Sequence[str], preset: str) -> list[Choice]:
     return [_attack(*name.partition("-")[::2], SIZES[preset].attack) for name in names]
 
 
-_SMALL: dict[str, Choice] = {
-    "decoder": {"epochs": 20},
-    "urvfl": {"decoder_width": 32, "pretrain_epochs": 20},
-    "sdar": {"decoder_width": 32, "discriminator_width": 64, "updates": 1, "batch_size": 64},
-    "pcat": {"decoder_width": 32, "inverse_epochs": 20, "refine_steps": 20},
-    "fsha": {"decoder_width": 32, "critic_width": 16, "critic_steps": 1},
+_SHORTER: dict[str, dict[str, Choice]] = {
+    "small": {
+        "decoder": {"epochs": 20},
+        "urvfl": {"decoder_width": 32, "pretrain_epochs": 20},
+        "sdar": {"decoder_width": 32, "discriminator_width": 64, "updates": 1, "batch_size": 64},
+        "pcat": {"decoder_width": 32, "inverse_epochs": 20, "refine_steps": 20},
+        "fsha": {"decoder_width": 32, "critic_width": 16, "critic_steps": 1},
+    },
+    "medium": {
+        "urvfl": {"pretrain_epochs": 20},
+        "sdar": {"discriminator_width": 128, "updates": 1},
+        "pcat": {"inverse_epochs": 20, "refine_steps": 50},
+        "fsha": {"critic_width": 32, "critic_steps": 2},
+    },
 }
-"""What attacks of `small` have less of than those of `default`: each takes about as long as two trainings."""
+"""What attacks of reduced presets have less of than those of `default`: each takes about as long as two trainings."""
+
+
+_WITHOUT_PRESETS: dict[str, Choice] = {"ridge": {}, "witness": {"mixed": True}}
 
 
 def _attack(name: str, variant: str, preset: str) -> Choice:
-    if name == "ridge":
-        return {"name": name}
-    if name == "unsplit" and preset in ("small", "default"):
+    if name in _WITHOUT_PRESETS:
+        return {"name": name, **_WITHOUT_PRESETS[name]}
+    shorter = _SHORTER.get(preset, {}).get(name, {})
+    if name == "unsplit" and preset in (*REDUCED, "default"):
         preset = "smoke"  # a longer search finds less, and a thousand pictures take minutes
-    shorter: Choice = _SMALL.get(name, {}) if preset == "small" else {}
-    if preset == "small":
+    if preset in REDUCED:
         preset = "default"
     if name == "decoder":
         return {
@@ -135,8 +155,7 @@ def _attack(name: str, variant: str, preset: str) -> Choice:
             "mixed": True,
             **({"epochs": 1} if preset == "smoke" else shorter),
         }
-    quick = {} if name == "unsplit" else {"mixed": True}
-    return {"name": name, "preset": preset, **quick, **shorter, **({variant: True} if variant else {})}
+    return {"name": name, "preset": preset, "mixed": True, **shorter, **({variant: True} if variant else {})}
 
 
 PUBLISHED_DEFENSES: tuple[Choice, ...] = (
@@ -171,20 +190,28 @@ ALL_DEFENSES: tuple[Choice, ...] = (
 )
 """Every defense that there is, once or twice."""
 
-_QUICK_DEFENSES: dict[str, Choice] = {
-    "causshield": {"surrogate_epochs": 2},
-    "ressfl": {"warm_up": 5},
-    "soteria": {"probes": 8},
+_QUICK_DEFENSES: dict[str, dict[str, Choice]] = {
+    "small": {"causshield": {"surrogate_epochs": 2}, "ressfl": {"warm_up": 5}, "soteria": {"probes": 8}},
+    "medium": {"causshield": {"surrogate_epochs": 5}, "ressfl": {"warm_up": 5}, "soteria": {"probes": 8}},
 }
-"""What defenses of `small` have less of: what they do before training, or for each probe, would take a processor longer
+"""What defenses of reduced presets have less of: what they do before training, or for each probe, would take longer
 than all the rest."""
 
 
-def defenses_of(choices: Sequence[Choice], preset: str) -> list[Choice]:
+PUBLISHED_ROUNDS = {"mnist": 20, "emnist": 20}
+"""M of CausShield under `paper`, for handwritten digits; 30 for everything else."""
+
+
+def defenses_of(choices: Sequence[Choice], preset: str, dataset: str = "cifar10") -> list[Choice]:
     """Return the defenses as this preset has them.
 
     >>> defenses_of([{"name": "causshield"}, {"name": "prune"}], "small")
     [{'name': 'causshield', 'surrogate_epochs': 2}, {'name': 'prune'}]
+    >>> defenses_of([{"name": "causshield"}], "paper", "mnist")
+    [{'rounds': 20, 'name': 'causshield'}]
     """
-    quick = _QUICK_DEFENSES if preset == "small" else {}
+    if preset == "paper":
+        published = {"rounds": PUBLISHED_ROUNDS.get(dataset, 30)}
+        return [{**published, **one} if one["name"] == "causshield" else one for one in choices]
+    quick = _QUICK_DEFENSES.get(preset, {})
     return [{**one, **quick.get(one["name"], {})} for one in choices]

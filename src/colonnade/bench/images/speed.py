@@ -10,14 +10,14 @@ from typing import TYPE_CHECKING
 from colonnade.bench.images.matrix import device_here, introduce
 from colonnade.bench.images.sets import pictures
 from colonnade.bench.images.setting import CUT, SIZES, Choice, attacks_of, task_of
-from colonnade.bench.registry import BENCHES, Row, also_small
+from colonnade.bench.registry import BENCHES, Row, also_smaller
 from colonnade.progress import Progress
 
 if TYPE_CHECKING:  # listing benches loads no torch
     from colonnade.audit.stage import Stage
 
 DATASET = "cifar10"
-SINGLE = {"smoke": 2, "small": 5, "default": 5, "paper": 3}
+SINGLE = {"smoke": 2, "small": 5, "medium": 5, "default": 1, "paper": 3}
 """Pictures that are searched for one at a time; what all would take is extrapolated from these."""
 AT_ONCE = 1000
 """Pictures that are searched for at once, however many others attack under a preset; a smoke run has its few."""
@@ -39,7 +39,7 @@ class Search:
 
 
 @BENCHES.register("causshield-unsplit-speed")
-@also_small
+@also_smaller
 def unsplit_speed(preset: str, progress: Progress) -> list[Row]:
     """UnSplit on a thousand CIFAR-10 pictures at once: pictures a second, beside one picture at a time."""
     single = SINGLE[preset]

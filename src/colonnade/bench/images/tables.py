@@ -6,14 +6,21 @@ from pathlib import Path
 
 from colonnade.bench.images.matrix import Trial, run_trial
 from colonnade.bench.images.published import UNSPLIT, URVFL, WORSE_THAN_GUESSING
-from colonnade.bench.images.setting import ALL_DEFENSES, FOUND_BY_UNSPLIT, PUBLISHED_DEFENSES, UNDEFENDED, Choice
-from colonnade.bench.registry import BENCHES, Row, also_small
+from colonnade.bench.images.setting import (
+    ALL_DEFENSES,
+    FOUND_BY_UNSPLIT,
+    PUBLISHED_DEFENSES,
+    REDUCED,
+    UNDEFENDED,
+    Choice,
+)
+from colonnade.bench.registry import BENCHES, Row, also_smaller
 from colonnade.bench.workers import ALONE, Workers
 from colonnade.progress import Progress
 
 ORACLES = ("decoder", "decoder-strong", "decoder-repeated", "ridge")
 _QUICK_ORACLES = ("decoder", "ridge")
-"""Those of `small`: a deep decoder takes a processor ten times as long as the victim that it reads."""
+"""Those of reduced presets: a deep decoder takes a processor ten times as long as the victim that it reads."""
 INSIDERS = ("urvfl", "sdar", "fsha", "pcat")
 _FEW: tuple[Choice, ...] = (UNDEFENDED, {"name": "prune", "rate": 0.99})
 _FIGURE5: tuple[Choice, ...] = (
@@ -36,19 +43,21 @@ _SKILL = (
 
 
 @BENCHES.register("causshield-matrix")
-@also_small
+@also_smaller
 def matrix(preset: str, progress: Progress, *, folder: Path | None = None, workers: Workers = ALONE) -> list[Row]:
     """Every defense against every attack, CIFAR-10 halves, cut after the sixth module."""
     progress.message(_SKILL)
     if preset == "smoke":
         return run_trial(Trial("cifar10", _FEW, ("unsplit", "urvfl", "ridge")), preset, progress, folder, workers)
-    attacks = ("unsplit", *INSIDERS, *_oracles(preset))
+    # A witness repeats a training and reads it with strong decoders: not in minutes.
+    witness = () if preset in REDUCED else ("witness",)
+    attacks = ("unsplit", *INSIDERS, *oracles(preset), *witness)
     trial = Trial("cifar10", ALL_DEFENSES, attacks, published={"urvfl": URVFL["cifar10"]})
     return run_trial(trial, preset, progress, folder, workers)
 
 
 @BENCHES.register("causshield-fig5")
-@also_small
+@also_smaller
 def figure5(preset: str, progress: Progress, *, folder: Path | None = None, workers: Workers = ALONE) -> list[Row]:
     """Fig. 5: UnSplit on handwritten digits, eleven rows of defenses."""
     progress.message(_SKILL)
@@ -59,7 +68,7 @@ def figure5(preset: str, progress: Progress, *, folder: Path | None = None, work
             Trial(
                 dataset,
                 _FEW if preset == "smoke" else _FIGURE5,
-                ("unsplit", "ridge") if preset == "smoke" else ("unsplit", *_oracles(preset)),
+                ("unsplit", "ridge") if preset == "smoke" else ("unsplit", *oracles(preset)),
                 threshold=FOUND_BY_UNSPLIT,
                 published={"unsplit": UNSPLIT[dataset]},
             ),
@@ -72,21 +81,21 @@ def figure5(preset: str, progress: Progress, *, folder: Path | None = None, work
 
 
 @BENCHES.register("causshield-fig6")
-@also_small
+@also_smaller
 def figure6(preset: str, progress: Progress, *, folder: Path | None = None, workers: Workers = ALONE) -> list[Row]:
     """Fig. 6: UnSplit on CIFAR-10, a thousand pictures at once instead of four."""
     return _unsplit("cifar10", preset, progress, folder, workers)
 
 
 @BENCHES.register("causshield-fig7")
-@also_small
+@also_smaller
 def figure7(preset: str, progress: Progress, *, folder: Path | None = None, workers: Workers = ALONE) -> list[Row]:
     """Fig. 7: UnSplit on a hundred classes."""
     return _unsplit("cifar100", preset, progress, folder, workers)
 
 
 @BENCHES.register("causshield-table2")
-@also_small
+@also_smaller
 def table2(preset: str, progress: Progress, *, folder: Path | None = None, workers: Workers = ALONE) -> list[Row]:
     """Table II: URVFL against noise along sensitive directions and against CausShield."""
     progress.message(_SKILL)
@@ -99,7 +108,7 @@ def table2(preset: str, progress: Progress, *, folder: Path | None = None, worke
             Trial(
                 dataset,
                 _FEW if few else _TABLE2,
-                ("urvfl",) if few else ("urvfl", "urvfl-adaptive", *_oracles(preset, "decoder-strong", "ridge")),
+                ("urvfl",) if few else ("urvfl", "urvfl-adaptive", *oracles(preset, "decoder-strong", "ridge")),
                 published={"urvfl": URVFL[dataset]},
             ),
             preset,
@@ -111,7 +120,7 @@ def table2(preset: str, progress: Progress, *, folder: Path | None = None, worke
 
 
 @BENCHES.register("causshield-fig10")
-@also_small
+@also_smaller
 def figure10(preset: str, progress: Progress, *, folder: Path | None = None, workers: Workers = ALONE) -> list[Row]:
     """Fig. 10: deeper cuts, from the seventh module to the eleventh."""
     progress.message(_SKILL)
@@ -123,7 +132,7 @@ def figure10(preset: str, progress: Progress, *, folder: Path | None = None, wor
             Trial(
                 "cifar10",
                 _FEW if few else PUBLISHED_DEFENSES,
-                ("unsplit",) if few else ("unsplit", *_oracles(preset, "decoder-strong", "ridge")),
+                ("unsplit",) if few else ("unsplit", *oracles(preset, "decoder-strong", "ridge")),
                 cut=cut,
                 threshold=FOUND_BY_UNSPLIT,
             ),
@@ -135,9 +144,9 @@ def figure10(preset: str, progress: Progress, *, folder: Path | None = None, wor
     ]
 
 
-def _oracles(preset: str, *names: str) -> tuple[str, ...]:
-    """Return these oracles, or all; those of `small` are always the quick ones."""
-    return _QUICK_ORACLES if preset == "small" else names or ORACLES
+def oracles(preset: str, *names: str) -> tuple[str, ...]:
+    """Return these oracles, or all; those of reduced presets are always the quick ones."""
+    return _QUICK_ORACLES if preset in REDUCED else names or ORACLES
 
 
 def _unsplit(dataset: str, preset: str, progress: Progress, folder: Path | None, workers: Workers) -> list[Row]:
@@ -146,7 +155,7 @@ def _unsplit(dataset: str, preset: str, progress: Progress, folder: Path | None,
     trial = Trial(
         dataset,
         _FEW if few else PUBLISHED_DEFENSES,
-        ("unsplit", "ridge") if few else ("unsplit", "unsplit-adaptive", *_oracles(preset)),
+        ("unsplit", "ridge") if few else ("unsplit", "unsplit-adaptive", *oracles(preset)),
         threshold=FOUND_BY_UNSPLIT,
     )
     return run_trial(trial, preset, progress, folder, workers)

@@ -1,4 +1,4 @@
-"""What a defense costs a passive party: the time of one training step and the bytes of an upload."""
+"""What a defense costs: the time of a passive party's step and of everybody's, and the bytes of an upload."""
 
 from __future__ import annotations
 
@@ -12,11 +12,10 @@ from colonnade.bench.kept import code, file_name, finished
 from colonnade.bench.keystone.setting import FEW, FEW_OF_TABLES, KEYSTONE, KEYSTONE_OF_TABLES, PICTURES, TABLES, Ground
 from colonnade.bench.keystone.victim import DECIDING, device_of
 from colonnade.bench.registry import BENCHES, Row
-from colonnade.bench.step import bottom_of, median_seconds, step_on
+from colonnade.bench.step import bottom_of, first_of, median_seconds, step_of_all, step_on
 from colonnade.bench.workers import ALONE, Workers
 from colonnade.progress import Progress
 
-_RECORDS = 1024
 _BYTES = 4
 """Of a number on the wire: uploads travel in single precision, rounded ones too."""
 
@@ -47,30 +46,37 @@ class Pace:
         return file_name(self.title, [self, self.ground.size(self.preset).steps], code(*DECIDING))
 
     def run(self) -> Row:
-        """Return the median time of a step as a ratio to that of an undefended one, both timed now; bytes alike."""
-        import numpy as np
+        """Return the median time of steps as a ratio to that of undefended ones, both timed now; bytes alike."""
         import torch
 
         device = device_of(self.ground)
         federation, task = self.ground.laid_out(self.preset)
         party = next(name for name in federation.parties if name != federation.active)
-        held = federation.records[party]
-        records = held.take(np.arange(min(_RECORDS, len(held))))
-        bottoms = [bottom_of(records, choice, task, device) for choice in (UNDEFENDED, dict(self.defense))]
-        steps = [step_on(bottom, task.batch_size) for bottom in bottoms]
-        bare, defended = median_seconds(steps, self.ground.size(self.preset).steps, device)
+        records, choices = first_of(federation.records[party]), (UNDEFENDED, dict(self.defense))
+        bottoms = [bottom_of(records, choice, task, device) for choice in choices]
+        own = [step_on(bottom, task.batch_size) for bottom in bottoms]
+        whole = [step_of_all(federation, choice, task, device) for choice in choices]
+        # Each beside its like: a long step between two short ones would cool their caches.
+        (bare, defended), (bare_whole, defended_whole) = (
+            median_seconds(steps, self.ground.size(self.preset).steps, device) for steps in (own, whole)
+        )
         plain, sent = (_BYTES * bottom.upload(torch.arange(1), train=False).numel() for bottom in bottoms)
-        return {"step_ratio": defended / bare, "upload_bytes": sent, "upload_ratio": sent / plain}
+        return {
+            "step_ratio": defended / bare,
+            "whole_ratio": defended_whole / bare_whole,
+            "upload_bytes": sent,
+            "upload_ratio": sent / plain,
+        }
 
 
 @BENCHES.register("keystone-pace")
 def keystone_pace(
     preset: str, progress: Progress, *, folder: Path | None = None, workers: Workers = ALONE
 ) -> list[Row]:
-    """What Keystone costs a party: seconds of a step and bytes of an upload, beside an undefended party's."""
+    """What Keystone costs: seconds of a party's step and of everybody's, bytes of an upload, beside undefended ones."""
     progress.message(
-        "a party's own step: bottom, defense, way back, timed in turns with an undefended one, nobody else at work; "
-        "upload_bytes are those of one record"
+        "step is a party's own: bottom, defense, way back; whole is everybody's, the top model's included, nothing "
+        "travels; timed in turns with undefended ones, nobody else at work; upload_bytes are those of one record"
     )
     work = [
         Pace(ground, tuple(choice.items()), preset)
