@@ -1,6 +1,7 @@
 """A party dies: if these fail, somebody waits for ever, or a night's training is lost or silently changed."""
 
 import random
+import shutil
 
 import pytest
 from town import Town
@@ -55,6 +56,27 @@ def test_a_party_killed_before_it_was_seen_is_waited_for_and_named(tmp_path, und
     town.start_all("--resume")
     assert set(town.wait().values()) == {0}, [town.log(party) for party in town.parties]
     assert town.weights() == undisturbed["drop"][0]
+
+
+@pytest.mark.parametrize("forgetful", ["clinic", "lab"])
+def test_a_lost_run_folder_does_not_cost_the_others_their_checkpoints(tmp_path, forgetful):
+    """Even a single checkpoint may be hours of learning; here it is one, and the folder is not there at all."""
+    town = crash_town(tmp_path, "drop")
+    town.start_all()
+    for party in town.parties:
+        town.wait_for_checkpoint(party)
+    assert town.kill(forgetful)
+    town.wait()
+    town.run_folder(forgetful).rename(tmp_path / "lost")
+    before = list((town.run_folder("insurer") / "checkpoints").iterdir())
+    town.start_all("--resume")
+    assert set(town.wait().values()) <= {6, 8}, [town.log(party) for party in town.parties]
+    assert f"{forgetful} holds no checkpoint to go on from" in town.log("clinic")
+    assert list((town.run_folder("insurer") / "checkpoints").iterdir()) == before
+    shutil.rmtree(town.run_folder(forgetful))
+    (tmp_path / "lost").rename(town.run_folder(forgetful))
+    town.start_all("--resume")
+    assert set(town.wait().values()) == {0}, [town.log(party) for party in town.parties]
 
 
 def assert_the_others_name(town: Town, victim: str) -> None:

@@ -97,7 +97,7 @@ def test_every_party_has_a_veil_of_its_own_and_logs_its_capacity(undisturbed):
     for party in DEFENSES:
         bottom = Part.load(undisturbed.run_folder(party) / "model").bottom
         veils[party] = next(module for module in bottom.network.modules() if isinstance(module, Veil))
-        assert all(line["capacity_bits"] == pytest.approx(32 * np.log2(101)) for line in undisturbed.history(party))
+        assert all(line["capacity_bits"] == pytest.approx(32 * np.log2(1601)) for line in undisturbed.history(party))
     assert not np.allclose(veils["lab"].mean, veils["insurer"].mean)
     assert veils["lab"].directions.any() and "head_loss_even" in undisturbed.history("insurer")[-1]
     assert "head_loss_even" not in undisturbed.history("lab")[-1]
@@ -118,12 +118,13 @@ def test_a_killed_party_resumes_with_the_same_veil_coins_and_weights(tmp_path, u
 
 @pytest.mark.slow
 def test_a_veil_thicker_than_the_pictures_stops_everybody_with_one_line(tmp_path):
+    """How many numbers a picture of the lab has is told to the lab alone."""
     gallery = Gallery(tmp_path, lab={"name": "keystone", "veil": 400})
     gallery.start_all()
     assert gallery.wait(60) == {"clinic": 6, "lab": 3, "insurer": 6}
-    line = "keystone.veil: 152 records of 392 numbers have no 400 components to take away (give at most 151)"
+    line = "keystone.veil: pictures of 392 numbers have no 400 components to take away (give less than 392)"
     for party in gallery.parties:
-        told = f"error: {line}" if party == "lab" else f"error: lab: stopped: {line}"
+        told = f"error: {line}" if party == "lab" else "error: lab: stopped: a setting or a file cannot be used"
         # Who hears of it from the clinic before it hears from the lab is told at the end whose word it is.
         assert gallery.log(party).splitlines()[-1].startswith(told) and "Traceback" not in gallery.log(party)
 

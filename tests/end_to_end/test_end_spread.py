@@ -5,6 +5,7 @@ import signal
 import subprocess
 import sys
 import time
+from pathlib import Path
 
 import psutil
 import pytest
@@ -17,6 +18,7 @@ from colonnade.run import Run
 pytestmark = pytest.mark.slow
 
 EPOCHS = 12
+PROGRAM = Path(__file__).with_name("live_simulated.py")
 
 
 class SpreadTown(Town):
@@ -26,7 +28,7 @@ class SpreadTown(Town):
         super().__init__(folder, 2, epochs=EPOCHS)
 
     def start_lab(self):
-        launch = ["torch.distributed.run", "--standalone", "--nproc-per-node", "2", "-m", "--", "colonnade.cli", "join"]
+        launch = ["torch.distributed.run", "--standalone", "--nproc-per-node", "2", "--", str(PROGRAM), "join"]
         files = [str(self.folder / name) for name in ("federation.yaml", "lab.yaml")]
         with (self.folder / "lab.log").open("ab") as log:
             self.launcher = subprocess.Popen(

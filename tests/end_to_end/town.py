@@ -44,9 +44,13 @@ def records(count: int, seed: int = 0) -> pd.DataFrame:
 
 
 class Hosts:
-    """Parties as processes, with their keys, secrets and files in one folder."""
+    """Parties as processes, with their keys and files in one folder.
 
-    command, run_name = "join", "town"
+    All have the secret of a simulation, so that two runs, and one in one process, can be compared; those of a `Hosts`
+    with `own_secrets` draw their own, as anybody's do.
+    """
+
+    command, run_name, own_secrets = "join", "town", False
 
     def __init__(self, folder: Path, parties: list[str], threads: int | None = 1) -> None:
         self.folder, self.parties, self.threads = folder, parties, threads
@@ -54,7 +58,6 @@ class Hosts:
         self.ports = dict(zip(parties, free_ports(len(parties)), strict=True))
         self.processes: dict[str, ForkServerProcess] = {}
         self._write_keys()
-        self._write_secrets()
 
     def start(
         self, party: str, *arguments: str, command: str | None = None, federation: str = "federation.yaml"
@@ -63,7 +66,8 @@ class Hosts:
         file = str(self.folder / f"{party}.yaml")
         line = [command or self.command, str(self.folder / federation), "--party", file, *arguments]
         process = SPAWN.Process(
-            target=_live, args=(line, str(self.folder / f"{party}.log"), str(self.folder), self.threads)
+            target=_live,
+            args=(line, str(self.folder / f"{party}.log"), str(self.folder), self.threads, self.own_secrets),
         )
         process.start()
         self.processes[party] = process
@@ -119,6 +123,13 @@ class Hosts:
             assert time.monotonic() < end, f"{party} sends nothing; its log:\n{self.log(party)}"
             time.sleep(0.005)
 
+    def wait_for_checkpoint(self, party: str, patience: float = 60.0) -> None:
+        """Wait until `party` has written a checkpoint, or its process has ended."""
+        end = time.monotonic() + patience
+        while not any(self.run_folder(party).glob("checkpoints/step-*.safetensors")):
+            assert self.processes[party].is_alive() and time.monotonic() < end, self.log(party)
+            time.sleep(0.005)
+
     def write_yaml(self, name: str, content: dict[str, object]) -> None:
         (self.folder / name).write_text(yaml.safe_dump(content, sort_keys=False))
 
@@ -131,13 +142,6 @@ class Hosts:
         files = {"ca": "ca.pem", "certificate": "certificate.pem", "key": "key.pem"}
         keys = {name: str(Path("keys") / party / file) for name, file in files.items()}
         return {"party": party, "runs": f"runs/{party}", "device": "cpu", "credentials": keys}
-
-    def _write_secrets(self) -> None:
-        """Give the parties the secrets of a simulation, so that two runs, and one in one process, can be compared."""
-        for party in self.parties:
-            path = self.folder / "runs" / party / "secret"
-            path.parent.mkdir(parents=True)
-            path.write_bytes(SIMULATION_SECRET)
 
     def _write_keys(self) -> None:
         authority = Authority.open(self.folder / "keys" / "ca")
@@ -191,12 +195,15 @@ def free_ports(count: int) -> list[int]:
         return [int(probe.getsockname()[1]) for probe in probes]
 
 
-def _live(line: list[str], log: str, folder: str, threads: int | None) -> None:
+def _live(line: list[str], log: str, folder: str, threads: int | None, own_secrets: bool) -> None:
     """A party's process: the command line itself, with its output in a file."""
     import torch
 
     from colonnade.cli import main
+    from colonnade.run import Run
 
+    if not own_secrets:
+        Run.secret = SIMULATION_SECRET
     if threads is not None:
         torch.set_num_threads(threads)
     os.chdir(folder)
