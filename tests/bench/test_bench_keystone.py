@@ -15,11 +15,13 @@ from colonnade.bench import BENCHES, run_bench
 from colonnade.bench.equilibrium import sets as tables
 from colonnade.bench.images import sets
 from colonnade.bench.images.matrix import KEYS, MEASURES
+from colonnade.bench.images.setting import quicker
 from colonnade.bench.keystone import reading, setting
 from colonnade.bench.keystone.front import COSTS, Point, contests, efficient, told
 from colonnade.bench.keystone.setting import PICTURES, SIZES, TABLES, Ground
 from colonnade.bench.keystone.table import compare
 from colonnade.bench.keystone.victim import Victim
+from colonnade.bench.registry import presets_of
 from colonnade.bench.step import bottom_of, step_of_all, step_on
 from colonnade.data.datasets import Dataset
 from colonnade.defend import DEFENSES
@@ -104,15 +106,26 @@ def test_pictures_are_trained_for_as_long_as_was_promised():
 
 
 def test_a_result_is_not_taken_for_that_of_another_victim():
-    grounds = (PICTURES, Ground("cifar10", 4), *TABLES)
+    grounds = {PICTURES: SIZES, Ground("cifar10", 4): SIZES, **dict.fromkeys(TABLES, setting.TABLE_SIZES)}
     work = [
         Victim(ground, tuple(choice.items()), seed, preset)
-        for ground in grounds
+        for ground, presets in grounds.items()
         for choice in (NONE, VEIL)
         for seed in (0, 1)
-        for preset in SIZES
+        for preset in presets
     ]
     assert len({victim.file_name for victim in work}) == len(work)
+
+
+def test_a_reduced_preset_says_what_it_is_and_shortens_what_takes_longest(small):
+    """Numbers of a smaller network, beside notes that tell of eight thousand pairs, would pass for the real ones."""
+    progress = Notes()
+    compare({Ground("cifar10", 4): [NONE]}, "smoke", progress, None)
+    said = " ".join(progress.notes)
+    assert "smoke, cut 4: 128 pictures trained on, 64 held out, 1 epochs of batches of 32, mnist_net" in said
+    assert "up to 24 true pairs" in said and "the mean of 3;" in said and "one of 16 people" in said
+    assert "resnet18_narrow" in PICTURES.size_note("medium") and "small" not in presets_of(BENCHES[NAMES[4]])
+    assert quicker([{"name": "soteria", "rate": 0.95}], "small") == [{"name": "soteria", "rate": 0.95, "probes": 8}]
 
 
 # -- who is attacked --------------------------------------------------------------------------------------------------

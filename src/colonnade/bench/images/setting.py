@@ -96,10 +96,16 @@ def size_note(dataset: str, preset: str) -> str:
     'small: 2,000 pictures trained on, 2,000 held out, 8 epochs of batches of 64, resnet18_narrow; 100 attacked'
     """
     size = SIZES[preset]
-    private, held_out = ("all" if count is None else f"{count:,}" for count in (size.private, size.held_out))
+    trained = pictures_note(size.private, size.held_out, task_of(dataset, preset))
+    return f"{preset}: {trained}; {size.targets:,} attacked"
+
+
+def pictures_note(private: int | None, held_out: int | None, task: Task) -> str:
+    """Return in words how many pictures are learned, for how long and by which network; None are all there are."""
+    used, kept = ("all" if count is None else f"{count:,}" for count in (private, held_out))
     return (
-        f"{preset}: {private} pictures trained on, {held_out} held out, {size.epochs} epochs of batches of "
-        f"{size.batch_size}, {_family(dataset, preset)}; {size.targets:,} attacked"
+        f"{used} pictures trained on, {kept} held out, {task.epochs} epochs of batches of {task.batch_size}, "
+        f"{task.network.family}"
     )
 
 
@@ -213,5 +219,10 @@ def defenses_of(choices: Sequence[Choice], preset: str, dataset: str = "cifar10"
     if preset == "paper":
         published = {"rounds": PUBLISHED_ROUNDS.get(dataset, 30)}
         return [{**published, **one} if one["name"] == "causshield" else one for one in choices]
+    return quicker(choices, preset)
+
+
+def quicker(choices: Sequence[Choice], preset: str) -> list[Choice]:
+    """Return the defenses with less of what takes them long where the preset is a reduced one; else as they are."""
     quick = _QUICK_DEFENSES.get(preset, {})
     return [{**one, **quick.get(one["name"], {})} for one in choices]

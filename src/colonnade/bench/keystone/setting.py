@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
@@ -17,7 +16,7 @@ if TYPE_CHECKING:
     from colonnade.federation.federation import Federation
     from colonnade.federation.task import Task
 
-SEEDS: dict[str, Sequence[int]] = {"smoke": (0,), "default": range(3), "paper": range(5)}
+SEEDS = images.SEEDS
 CASES = {"adult": ADULT, "hospital": HOSPITAL}
 
 
@@ -50,12 +49,18 @@ class Size:
 
 SIZES = {
     "smoke": Size(128, 64, 1, 16, 24, 3, 1, 1, (1, 2)),
+    "small": Size(2000, 2000, 8, 200, 2000, 20, 10, 30, (2, 10)),
+    "medium": Size(None, None, 6, 1000, 8000, 100, 15, 60, (5, 20)),
     "default": Size(None, None, 30, 1000, 8000, 100, 30, 60, (5, 20)),
     "paper": Size(None, None, 60, 1000, 8000, 100, None, 60, (5, 50)),
 }
 """Decoders of `default` make half of their own passes. One look, skill of the strong oracle after 30 and 60: undefended
 .987 and .990, disco .977 and .980, nopeek .948 and .958, ressfl .886 and .898, prune .910 and .906."""
-TABLE_SIZES = {**SIZES, "default": replace(SIZES["default"], decoder_epochs=20, steps=(50, 500))}
+TABLE_SIZES = {
+    "smoke": SIZES["smoke"],
+    "default": replace(SIZES["default"], decoder_epochs=20, steps=(50, 500)),
+    "paper": SIZES["paper"],
+}
 """A decoder of columns is done sooner. One look at Adult's employer, skill after 20 and 60 epochs: .991 and .995 of
 undefended uploads, .678 and .652 of noisy ones. A step of theirs takes a fifth of a millisecond: twenty would tell more
 of the clock than of the step."""
@@ -87,6 +92,15 @@ class Ground:
         """Return how much is trained on and attacked here."""
         return (SIZES if self.cut is not None else TABLE_SIZES)[preset]
 
+    def size_note(self, preset: str) -> str:
+        """Return in words what is trained on here: presets change, and a result must tell what it was made with.
+
+        >>> Ground("cifar10", 4).size_note("small")
+        'small, cut 4: 2,000 pictures trained on, 2,000 held out, 8 epochs of batches of 64, resnet18_narrow'
+        """
+        size = self.size(preset)
+        return f"{preset}, cut {self.cut}: {images.pictures_note(size.private, size.held_out, self._task(preset))}"
+
     def learning(self, preset: str) -> str:
         """Return what decides how it is learned, wherever that is."""
         if self.cut is None:
@@ -97,11 +111,14 @@ class Ground:
         """Return who takes part, and what is learned."""
         if self.cut is not None:
             size = self.size(preset)
-            task = images.task_of(self.name, preset, self.cut)
-            federation = pictures(self.name, size.private, size.held_out)
-            return federation, task.model_copy(update={"epochs": size.epochs})
+            return pictures(self.name, size.private, size.held_out), self._task(preset)
         staged, learned = self._scene(preset), tables.SIZES[preset][self.name]
         return staged.federation, tables.task_of(staged, learned, preset, "none", local_updates=1, watched=False)
+
+    def _task(self, preset: str) -> Task:
+        """Return what is learned of pictures."""
+        task = images.task_of(self.name, preset, self.cut or images.CUT)
+        return task.model_copy(update={"epochs": self.size(preset).epochs})
 
     def _scene(self, preset: str) -> Scene:
         learned = tables.SIZES[preset][self.name]

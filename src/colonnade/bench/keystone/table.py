@@ -3,8 +3,8 @@
 `keystone-frontier` has all rows of pictures. Its parts are benches of their own, and keep what they find under names
 that the whole knows: run `keystone-frontier-cut6`, `-grids` and `-cut4` with one and the same `--out`, one after the
 other and each as often as it takes, then `keystone-frontier` with that folder gathers them and trains nothing.
-Under the preset `default` they have 87, 72 and 60 trainings, three of them in common; `keystone-frontier-tables`, which
-wants no GPU, has 162. All begin with the first seed of everything.
+They have 87, 72 and 60 trainings, three of them in common; `keystone-frontier-tables`, which wants no GPU, has 162. All
+begin with the first seed of everything.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 from colonnade.bench.images.matrix import KEYS, MEASURES
 from colonnade.bench.images.sets import SOURCES
-from colonnade.bench.images.setting import UNDEFENDED, Choice
+from colonnade.bench.images.setting import UNDEFENDED, Choice, quicker
 from colonnade.bench.kept import finished
 from colonnade.bench.keystone.front import COSTS, Point, contests, efficient, told
 from colonnade.bench.keystone.pace import Pace
@@ -35,7 +35,7 @@ from colonnade.bench.keystone.setting import (
     Ground,
 )
 from colonnade.bench.keystone.victim import Victim, device_of
-from colonnade.bench.registry import BENCHES, Row
+from colonnade.bench.registry import BENCHES, Row, also_smaller
 from colonnade.bench.workers import ALONE, Workers
 from colonnade.progress import Progress
 
@@ -55,9 +55,10 @@ _EXPLAINED = (
     "skill = 1 - error / error of the mean record that the attacker knows; rows whose knowledge is 'baseline' saw no "
     "upload; accuracy and accuracy_cost come from honest runs and are of the column metric: the area under the curve "
     "where one class is rare",
-    "each oracle has up to 8,000 true pairs: of people who were held out, then of people who were trained on. "
-    "decoder-strong reads one upload, decoder-repeated the mean of 100; witness kept every training upload, knows half "
-    "of the people trained on and wants others of them; matcher names one of 1,000 people and guesses nothing",
+    "each oracle has up to {pairs:,} true pairs: of people who were held out, then of people who were trained on. "
+    "decoder-strong reads one upload, decoder-repeated the mean of {repeats}; witness kept every training upload, "
+    "knows half of the people trained on and wants others of them; matcher names one of {targets:,} people and "
+    "guesses nothing",
     "oracle_skill is the skill of decoder-strong, matched the identification of matcher, of the same defense; front "
     "says that no other defense or strength has less of both cost and oracle_skill, by means over seeds; step_ratio is "
     "a party's own step against an undefended one, timed alone; capacity_bits and upload_numbers are of one party "
@@ -66,24 +67,28 @@ _EXPLAINED = (
 
 
 @BENCHES.register("keystone-frontier")
+@also_smaller
 def frontier(preset: str, progress: Progress, *, folder: Path | None = None, workers: Workers = ALONE) -> list[Row]:
     """Cost of accuracy against oracle skill on CIFAR-10, cuts 6 and 4: Keystone and every other defense."""
     return compare(_pictures(preset), preset, progress, folder, workers)
 
 
 @BENCHES.register("keystone-frontier-cut6")
+@also_smaller
 def cut6(preset: str, progress: Progress, *, folder: Path | None = None, workers: Workers = ALONE) -> list[Row]:
     """The part of the frontier with every defense at the strength of the matrix, cut 6."""
     return compare({PICTURES: _of(CORE, preset)}, preset, progress, folder, workers)
 
 
 @BENCHES.register("keystone-frontier-grids")
+@also_smaller
 def grids(preset: str, progress: Progress, *, folder: Path | None = None, workers: Workers = ALONE) -> list[Row]:
     """The part of the frontier with the other published strengths, cut 6."""
     return compare({PICTURES: _of(GRIDS, preset)}, preset, progress, folder, workers)
 
 
 @BENCHES.register("keystone-frontier-cut4")
+@also_smaller
 def cut4(preset: str, progress: Progress, *, folder: Path | None = None, workers: Workers = ALONE) -> list[Row]:
     """The part of the frontier with fewer defenses and an earlier cut."""
     return compare({SHALLOW: _of(THIN, preset)}, preset, progress, folder, workers)
@@ -100,13 +105,13 @@ def compare(
     compared: Compared, preset: str, progress: Progress, folder: Path | None, workers: Workers = ALONE
 ) -> list[Row]:
     """Return one row for each attack on each defense: means over seeds, ± the interval of 95 %."""
-    for text in (*_notes(compared), *_EXPLAINED):
+    for text in (*_notes(compared, preset), *_explained(compared, preset)):
         progress.message(text)
     work = [
         Victim(ground, tuple(choice.items()), seed, preset)
         for seed in SEEDS[preset]
         for ground, choices in compared.items()
-        for choice in choices
+        for choice in quicker(choices, preset)
     ]
     progress.start(len(work), "keystone-frontier")
     found: dict[Victim, Any] = {}
@@ -133,11 +138,20 @@ def _of(choices: Sequence[Choice], preset: str) -> Sequence[Choice]:
     return FEW if preset == "smoke" else choices
 
 
-def _notes(compared: Compared) -> Iterable[str]:
+def _notes(compared: Compared, preset: str) -> Iterable[str]:
     for dataset in dict.fromkeys(ground.dataset for ground in compared):
         note = SOURCES[dataset].note if dataset in SOURCES else _TABLE_NOTES.get(dataset)
         if note:
             yield note
+    for ground in compared:
+        if ground.cut is not None:
+            yield ground.size_note(preset)
+
+
+def _explained(compared: Compared, preset: str) -> Iterable[str]:
+    size = next(iter(compared)).size(preset)
+    numbers = {"pairs": size.pairs, "repeats": size.repeats, "targets": size.targets}
+    return (text.format(**numbers) for text in _EXPLAINED)
 
 
 def _paces(
