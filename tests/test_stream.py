@@ -7,7 +7,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as some
 
-from colonnade.stream import stream
+from colonnade.stream import Chain, stream
 
 LONG = 1 << 200
 
@@ -52,3 +52,41 @@ def test_numbers_are_spread_as_they_should_be():
     assert ((counts - 2000).square() / 2000).sum() < 160, "chi-squared with 99 degrees of freedom"
     assert len(drawn.unique()) == len(drawn)
     assert abs(torch.corrcoef(torch.stack([drawn[:-1], drawn[1:]]))[0, 1]) < 0.01
+
+
+def stretches(answers, chain, generator):
+    """What is drawn after each answer."""
+    drawn = []
+    for answer in answers:
+        chain.turn(generator, torch.full((3, 2), float(answer)))
+        drawn.append(torch.randn(5, generator=generator))
+    return drawn
+
+
+def test_who_answers_otherwise_gets_other_noise_from_there_on():
+    """Let a run be resumed, answer otherwise, subtract: what is left was the record."""
+    honest, alike, other = (stretches(answers, Chain(LONG), stream(LONG)) for answers in ("111", "111", "121"))
+    assert all(map(torch.equal, honest, alike)), "a resumed run repeats the undisturbed one"
+    assert torch.equal(honest[0], other[0])
+    assert not torch.equal(honest[1], other[1]) and not torch.equal(honest[2], other[2])
+
+
+def test_a_stretch_that_is_known_tells_nothing_of_the_next():
+    """Of a Mersenne Twister 624 words tell all that follow: whoever knows records exactly learns them."""
+    generator, chain = stream(LONG), Chain(LONG)
+    known = generator.get_state()
+    chain.turn(generator, torch.ones(1))
+    following = torch.Generator()
+    following.set_state(known)
+    ahead = torch.rand(100_000, generator=following)
+    assert not torch.isin(torch.rand(100, generator=generator), ahead).all()
+    drawn = [stretches("1", Chain(seed), stream(LONG))[0] for seed in (LONG, LONG + 1)]
+    assert not torch.equal(*drawn), "answers alone, which others know, decide nothing"
+
+
+def test_a_chain_goes_on_from_a_kept_state():
+    chain, generator = Chain(LONG), stream(LONG)
+    stretches("12", chain, generator)
+    again = Chain(LONG + 7)
+    again.load_state_dict(chain.state_dict())
+    assert torch.equal(*(stretches("3", one, stream(0))[0] for one in (chain, again)))

@@ -159,21 +159,76 @@ def test_who_was_killed_before_its_first_checkpoint_is_no_reason_to_refuse(tmp_p
     assert resume(tmp_path).scores == undisturbed.scores
 
 
-def live(channel, name, made, folder, progress):
+def live(channel, name, made, folder, progress, curious=None, rate=0.001, resume=True):
     """One party's life over the channel, with a secret of its own, as over a network."""
-    agreed = Agreement("town", tuple(PARTIES), "clinic", Task(batch_size=32, epochs=3, checkpoint_every=4), 0)
+    task = Task(batch_size=32, epochs=3, checkpoint_every=4, optimizer={"learning_rate": rate})
+    agreed = Agreement("town", tuple(PARTIES), "clinic", task, 0)
     aligned = Alignment(made.rows[name], "the same", "drop")
     defense = make_defense("gaussian", sigma=0.1)
     with Run.resume(folder / name) as run:
         channel.observe(run.ledger.record)
-        seat = Seat(name, made.records[name], aligned, defense, torch.device("cpu"), run, True, run.secret)
-        return take_part(channel, agreed, seat, progress)
+        seat = Seat(name, made.records[name], aligned, defense, torch.device("cpu"), run, resume, run.secret)
+        return take_part(channel, agreed, seat, progress, curious)
 
 
-def uploads(folder):
-    """The first upload of every attempt, by what was in it."""
+def uploads(folder, step=0):
+    """The upload of a step of every attempt, by what was in it."""
     lines = map(json.loads, (folder / "lab" / "ledger.jsonl").read_text().splitlines())
-    return [line["digest"] for line in lines if line["kind"] == "upload" and line["step"] == 0]
+    return [line["digest"] for line in lines if line["kind"] == "upload" and line["step"] == step]
+
+
+class Answers:
+    """An active party that answers with gradients of its own from some step on, then ends the run."""
+
+    def __init__(self, gradient, start=4, end=7):
+        self.gradient, self.start, self.end = gradient, start, end
+
+    def begin(self, top, shapes, outputs):
+        pass
+
+    def watch(self, step, uploads, labels, honest):
+        if step == self.end:
+            raise KeyboardInterrupt
+        return honest if step < self.start else {name: torch.full_like(g, self.gradient) for name, g in honest.items()}
+
+
+def test_who_lets_a_run_be_resumed_and_answers_otherwise_gets_other_noise(tmp_path):
+    """Two uploads of the same records under one noise: their difference is free of it. Nothing is learned here."""
+    for party in PARTIES:
+        Run.create(party, {}, tmp_path).close()
+    lives = {name: partial(live, name=name, made=federation(), folder=tmp_path, rate=1e-12) for name in PARTIES}
+    for gradient in (1.0, 1.0, 2.0):
+        with pytest.raises(KeyboardInterrupt):
+            run_together(
+                {name: partial(one, progress=Progress(), curious=Answers(gradient)) for name, one in lives.items()}
+            )
+    first, alike, other = uploads(tmp_path, step=4)
+    assert first == alike == other, "before it answers, all is as it was"
+    first, alike, other = uploads(tmp_path, step=5)
+    assert first == alike != other
+
+
+def test_a_run_with_secrets_that_is_resumed_ends_with_the_weights_of_an_undisturbed_one(tmp_path):
+    for folder in (tmp_path / "crashed", tmp_path / "undisturbed"):
+        for party in PARTIES:
+            with Run.create(party, {}, folder) as run:
+                (run.path / "secret").write_bytes(party.encode().ljust(32))
+    run = {
+        folder: {name: partial(live, name=name, made=federation(), folder=tmp_path / folder) for name in PARTIES}
+        for folder in ("crashed", "undisturbed")
+    }
+    with pytest.raises(KeyboardInterrupt):
+        crashing = {name: partial(one, progress=Crash(at=6), resume=False) for name, one in run["crashed"].items()}
+        run_together(crashing)
+    made = {
+        folder: run_together(
+            {name: partial(one, progress=Progress(), resume=folder == "crashed") for name, one in lives.items()}
+        )
+        for folder, lives in run.items()
+    }
+    for party in PARTIES:
+        ended, expected = (made[folder][party].bottom.network.state_dict() for folder in made)
+        assert all(torch.equal(ended[name], expected[name]) for name in expected)
 
 
 def test_no_noise_is_used_twice_where_a_resumed_run_begins_anew(tmp_path):

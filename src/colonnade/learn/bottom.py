@@ -14,6 +14,7 @@ from colonnade.learn.augment import Shifts
 from colonnade.learn.checkpoint import named, under
 from colonnade.learn.optimize import Optimizer
 from colonnade.nets.device import on_device, precision
+from colonnade.stream import Chain
 
 Signal = Callable[[Tensor], Tensor]
 """What the task wants of an upload: its gradient there."""
@@ -39,6 +40,7 @@ class Bottom:
         device: where the network lives.
         mixed: compute in bfloat16 where the device gains from it.
         augment: changes records a little each time that they are trained on; None leaves them as they are.
+        chain: what the defense draws begins anew with each gradient; None lets its stream flow on, as in a simulation.
     """
 
     def __init__(
@@ -51,11 +53,12 @@ class Bottom:
         device: torch.device,
         mixed: bool = False,
         augment: Shifts | None = None,
+        chain: Chain | None = None,
     ) -> None:
         self.network = on_device(network, device)
         self.features, self.defense, self.device = features.to(device), defense, device
         self.optimizer = Optimizer(self.network.parameters(), settings)
-        self._mixed, self._augment = mixed, augment
+        self._mixed, self._augment, self._chain = mixed, augment, chain
         self._pending: _Pending | None = None
 
     def upload(self, rows: Tensor, train: bool) -> Tensor:
@@ -98,6 +101,8 @@ class Bottom:
         self.optimizer.zero_grad()
         self.defense.backward(pending.x, pending.h, pending.upload, gradient)
         self.optimizer.step(rate)
+        if self._chain:
+            self._chain.turn(self.defense.generator, gradient)
 
     def _again(self, pending: _Pending) -> _Pending:
         with precision(self.device, self._mixed):
@@ -112,6 +117,7 @@ class Bottom:
             **named("optimizer", self.optimizer.state_dict()),
             **named("defense", self.defense.state_dict()),
             **named("augment", self._augment.state_dict() if self._augment else {}),
+            **named("chain", self._chain.state_dict() if self._chain else {}),
         }
 
     def load_state_dict(self, state: Mapping[str, Tensor]) -> None:
@@ -121,3 +127,5 @@ class Bottom:
         self.defense.load_state_dict(under("defense", state))
         if self._augment:
             self._augment.load_state_dict(under("augment", state))
+        if self._chain:
+            self._chain.load_state_dict(under("chain", state))

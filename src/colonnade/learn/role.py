@@ -35,6 +35,7 @@ from colonnade.learn.team import Team
 from colonnade.learn.timetable import Timetable
 from colonnade.nets import build_bottom
 from colonnade.run import Run
+from colonnade.stream import Chain
 from colonnade.wire.channel import Channel
 
 
@@ -223,6 +224,7 @@ class Role(ABC):
             device=seat.device,
             mixed=self.task.precision == "mixed",
             augment=self._augmentation(recipe["input_shape"]),
+            chain=None if seat.secret == SIMULATION_SECRET else Chain(self.private_seed("chain")),
         )
         self._trained_on = torch.from_numpy(trained_on)
         if seat.defense.needs_secrets and seat.records.secrets is not None:
