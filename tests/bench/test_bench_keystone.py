@@ -174,7 +174,7 @@ def test_rows_of_pictures_have_all_columns_and_are_kept(small, tmp_path, no_trai
     progress = Notes()
     rows = compare({PICTURES: [NONE, VEIL]}, "smoke", progress, tmp_path)
     assert all(set(row) == COLUMNS and row["party"] == "all" for row in rows)
-    attacks = ["decoder-strong", "decoder-repeated", "witness", "matcher"]
+    attacks = ["decoder-strong", "decoder-repeated", "witness", "matcher", "matcher-repeated", "matcher-witness"]
     by_name = {(row["defense"], row["attack"]): row for row in rows}
     assert [key for key in by_name if key[0] == "keystone"] == [("keystone", attack) for attack in attacks]
     assert {row["attack"] for row in rows if row["knowledge"] == "baseline"} == {
@@ -199,6 +199,13 @@ def test_rows_of_pictures_have_all_columns_and_are_kept(small, tmp_path, no_trai
     assert sum("keystone leaves least at" in note for note in progress.notes) == 2
     no_training()
     assert compare({PICTURES: [NONE, VEIL]}, "smoke", Notes(), tmp_path) == rows
+    kept = next(path for path in tmp_path.iterdir() if "keystone" in path.name and "pace" not in path.name)
+    older = json.loads(kept.read_text())
+    older["rows"] = [row for row in older["rows"] if row["attack"] != "matcher-witness"]
+    kept.write_text(json.dumps(older))
+    progress = Notes()
+    compare({PICTURES: [NONE, VEIL]}, "smoke", progress, tmp_path)
+    assert "1 of 2 trainings were run before there was a matcher-witness, and not read by it" in progress.notes
 
 
 def test_rows_of_tables_are_of_each_party_and_told_apart_by_capacity(small):
@@ -214,7 +221,7 @@ def test_rows_of_tables_are_of_each_party_and_told_apart_by_capacity(small):
     }
     assert ours == {(3, 1, 8), (2, 1, 4)}
     assert {row["attack"] for row in rows if row["defense"] == "gaussian"} == {
-        "decoder-strong", "decoder-repeated", "witness", "ridge", "matcher",
+        "decoder-strong", "decoder-repeated", "witness", "ridge", "matcher", "matcher-repeated", "matcher-witness",
     }  # fmt: skip
 
 

@@ -68,6 +68,8 @@ class Matcher(Attack):
         self.batch_size = int(number("matcher.batch_size", batch_size, at_least=2, whole=True))
         self.rate = number("matcher.rate", rate, at_least=1e-12)
         self.mixed = yes_or_no("matcher.mixed", mixed)
+        self.surprise = math.inf
+        """How unlikely pairs held back were to what was learned, in nats a pair; of two matchers, less is better."""
         self._twins: _Twins | None = None
         self._fitted = False
 
@@ -117,6 +119,7 @@ class Matcher(Attack):
                 best, least, waited = copy.deepcopy(twins.state_dict()), error, 0
             if waited == self.patience:
                 break
+        self.surprise = least
         if best is None:
             return None
         twins.load_state_dict(best)

@@ -135,9 +135,8 @@ class Witness(Attack):
         uploads, records = pairs_of(evidence, where="attack 'witness'")
         order = torch.randperm(len(records), generator=self.generator)
         held_back, train = order.tensor_split([max(len(order) // 10, 1)])
-        readings = [_mean, _sequence] if uploads.shape[1] > 1 else [_mean]
         found = []
-        for reading in readings:
+        for reading in readings_of(uploads):
             decoder = self._decoder(self.epochs, self.mixed)
             decoder.seed(self.random_seed, self.device)
             known: dict[str, Tensor] = {
@@ -163,6 +162,14 @@ class Witness(Attack):
     @staticmethod
     def _decoder(epochs: int | None, mixed: bool) -> Decoder:
         return Decoder("strong", epochs=epochs, mixed=mixed)
+
+
+def readings_of(uploads: Tensor) -> list[Callable[[Tensor], Tensor]]:
+    """Return the ways to read all uploads of a record, (records, uploads, ...): their mean, and one long vector.
+
+    Fresh noise averages out in the one; in the other, what was told early and forgotten is still there.
+    """
+    return [_mean, _sequence] if uploads.shape[1] > 1 else [_mean]
 
 
 def _mean(uploads: Tensor) -> Tensor:

@@ -8,6 +8,8 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import partial
+from itertools import islice
 from typing import Any
 
 import numpy as np
@@ -17,8 +19,8 @@ from torch import Tensor
 from colonnade.attack import Attack, Decoder, Ridge
 from colonnade.attack.matcher import Matcher, identified
 from colonnade.attack.witness import Memory, Witness
-from colonnade.audit.attacks import bottom_of, fresh
-from colonnade.audit.evidence import draw_noise_from, prepared, uploads_of, working_copy
+from colonnade.audit.attacks import bottom_of
+from colonnade.audit.evidence import draw_noise_from, uploads_of, working_copy
 from colonnade.audit.held_out import audited_parties, people_at
 from colonnade.audit.rows import EVERYBODY, attack_keys, baseline_keys
 from colonnade.audit.score import MEASURES, scores, trivial_guesses
@@ -26,6 +28,7 @@ from colonnade.audit.settings import Settings
 from colonnade.audit.shown import Shown, Uploads
 from colonnade.audit.stage import Guess
 from colonnade.bench.images.setting import UNDEFENDED, Choice
+from colonnade.bench.keystone.matching import fits_of_finished, fits_of_training
 from colonnade.bench.keystone.setting import Size
 from colonnade.bench.registry import Row
 from colonnade.data.batches import Positions
@@ -41,6 +44,7 @@ from colonnade.learn.train import train
 from colonnade.line_file import plain
 
 _ALIKE = 64  # so many records are uploaded twice, to see whether uploads of a record differ at all
+_FURTHER = 3  # the stream of further uploads' noise
 
 
 @dataclass(frozen=True)
@@ -120,6 +124,13 @@ class Crowd:
         uploads = {party: (memory.of(party, known), memory.of(party, wanted)) for party in self._parties}
         return self._stage(known, wanted, uploads)
 
+    def again(self, party: str, positions: Positions, times: int) -> Iterator[Tensor]:
+        """Yield so many further uploads of a party, of which no noise has been seen yet."""
+        bottom = bottom_of(self.model, party)
+        draw_noise_from(party, bottom, self.seed, stream=_FURTHER)
+        uploads = bottom.uploads(self._records(party, positions))
+        return (upload.float().cpu() for upload in islice(uploads, times))
+
     @property
     def _parties(self) -> list[str]:
         return audited_parties(self.model)
@@ -168,9 +179,11 @@ def read(
     settings = Settings(targets=size.targets, dataset=dataset, device=device)
     crowd = Crowd(working_copy(model, audited_parties(model)), federation, settings, seed)
     once = crowd.once(division.known, division.wanted)
+    trained = crowd.remembered(division.known_trained, division.wanted_trained, memory)
+    often = crowd.often(division.known, division.wanted, size.repeats)
     rows = [
-        *_readings(crowd, once, division, memory, size),
-        *_matched(Matcher(size.matcher_epochs, mixed=_mixed(device)), once),
+        *_readings(once, often, trained, size),
+        *_matched(once, often, trained, partial(crowd.again, positions=division.wanted, times=size.repeats - 1), size),
     ]
     if dict(choice) == UNDEFENDED:
         rows += _trivial(once)
@@ -185,18 +198,16 @@ def _timetable(federation: Federation, task: Task, seed: int) -> Timetable:
     return Timetable(split, task.batch_size, task.epochs, seed)
 
 
-def _readings(crowd: Crowd, once: Shown, division: Division, memory: Memory, size: Size) -> Iterator[Row]:
+def _readings(once: Shown, often: Shown | None, trained: Shown, size: Size) -> Iterator[Row]:
     """Yield the rows of all that guess records: of one upload, of many, of all of training."""
     recipe: dict[str, Any] = {"epochs": size.decoder_epochs, "mixed": _mixed(once.settings.device)}
     strong, repeated, witness = Decoder("strong", **recipe), Decoder("repeated", **recipe), Witness(**recipe)
     guesses = list(once.attacked_by(strong, None))
     yield from _scored(strong, once, guesses)
-    often = crowd.often(division.known, division.wanted, size.repeats)
     if often is None:  # the mean of equal uploads is what was read already
         yield from _scored(repeated, once, guesses)
     else:
         yield from _scored(repeated, often, often.attacked_by(repeated, None))
-    trained = crowd.remembered(division.known_trained, division.wanted_trained, memory)
     yield from _scored(witness, trained, trained.attacked_by(witness, None))
     if not once.whole:  # of pictures, whose uploads are long, it would take minutes
         yield from _scored(Ridge(), once, once.attacked_by(Ridge(), None))
@@ -208,19 +219,22 @@ def _scored(attack: Attack, stage: Shown, guesses: Iterable[Guess]) -> Iterator[
             yield {**_keys(stage, guess.party, attack_keys(attack)), **scores(guess.truth, guess.guesses)}
 
 
-def _matched(matcher: Matcher, stage: Shown) -> Iterator[Row]:
-    """Yield how many people were named: by both halves of a picture together, or by one party's columns."""
-    found = {}
-    for party in stage.truths:
-        own, evidence = fresh(matcher, stage.seed, stage.settings.device), stage.evidence(party)
-        own.fit(evidence)
-        candidates = prepared(bottom_of(stage.model, party), stage.targets.records[party])
-        found[party] = own.scores(evidence.uploads, candidates)
-    if stage.whole:
-        found = {EVERYBODY: torch.stack(list(found.values())).sum(0)}
-    for party, fits in found.items():
+def _matched(
+    once: Shown, often: Shown | None, trained: Shown, again: Callable[[str], Iterable[Tensor]], size: Size
+) -> Iterator[Row]:
+    """Yield how many people were named: by both halves of a picture together, or by one party's columns.
+
+    Of two ways to read the same uploads, the one that names more.
+    """
+    matcher = Matcher(size.matcher_epochs, mixed=_mixed(once.settings.device))
+    found: dict[tuple[str, str], float] = {}
+    for name, fits in (*fits_of_finished(matcher, once, often, again), *fits_of_training(matcher, trained)):
+        for party, fit in ({EVERYBODY: torch.stack(list(fits.values())).sum(0)} if once.whole else fits).items():
+            found[name, party] = max(found.get((name, party), 0.0), identified(fit))
+    for (name, party), share in found.items():
         unknown = dict.fromkeys(MEASURES, math.nan)
-        yield {**_keys(stage, party, attack_keys(matcher)), **unknown, "identification": identified(fits)}
+        keys = {**attack_keys(matcher), "attack": name}
+        yield {**_keys(once, party, keys), **unknown, "identification": share}
 
 
 def _trivial(stage: Shown) -> Iterator[Row]:

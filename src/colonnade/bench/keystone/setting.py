@@ -17,6 +17,8 @@ if TYPE_CHECKING:
     from colonnade.federation.task import Task
 
 SEEDS = images.SEEDS
+MATCHED_BY_ONE, MATCHED_BY_MANY, MATCHED_BY_TRAINING = "matcher", "matcher-repeated", "matcher-witness"
+"""What rows call it when a matcher is shown one upload, many of the finished model, or all those of training."""
 CASES = {"adult": ADULT, "hospital": HOSPITAL}
 
 

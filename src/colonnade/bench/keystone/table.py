@@ -26,6 +26,9 @@ from colonnade.bench.keystone.setting import (
     FEW,
     FEW_OF_TABLES,
     GRIDS,
+    MATCHED_BY_MANY,
+    MATCHED_BY_ONE,
+    MATCHED_BY_TRAINING,
     OF_TABLES,
     PICTURES,
     SEEDS,
@@ -44,7 +47,7 @@ if TYPE_CHECKING:
 
 Compared = Mapping[Ground, Sequence[Choice]]
 """What is tried where."""
-_ORACLE, _MATCHER, _BASELINE = "decoder-strong", "matcher", "baseline"
+_ORACLE, _BASELINE = "decoder-strong", "baseline"
 _WHO = ("dataset", "cut", "party")
 _WHAT = (*_WHO, "defense", "defense_settings")
 _TABLE_NOTES = {
@@ -58,7 +61,7 @@ _EXPLAINED = (
     "each oracle has up to {pairs:,} true pairs: of people who were held out, then of people who were trained on. "
     "decoder-strong reads one upload, decoder-repeated the mean of {repeats}; witness kept every training upload, "
     "knows half of the people trained on and wants others of them; matcher names one of {targets:,} people and "
-    "guesses nothing",
+    "guesses nothing, by one upload; matcher-repeated by {repeats} of each, matcher-witness by all those of training",
     "oracle_skill is the skill of decoder-strong, matched the identification of matcher, of the same defense; front "
     "says that no other defense or strength has less of both cost and oracle_skill, by means over seeds; step_ratio is "
     "a party's own step against an undefended one, timed alone; capacity_bits and upload_numbers are of one party "
@@ -122,6 +125,8 @@ def compare(
         progress.advance(done)
     if not found:
         return []
+    for text in _unread(found):
+        progress.message(text)
     rows = _rows(found, _paces(found, preset, progress, folder, workers))
     for text in _verdicts(rows):
         progress.message(text)
@@ -154,6 +159,14 @@ def _explained(compared: Compared, preset: str) -> Iterable[str]:
     return (text.format(**numbers) for text in _EXPLAINED)
 
 
+def _unread(found: Mapping[Victim, Any]) -> Iterable[str]:
+    """Yield by which matchers some trainings, kept by an earlier version, were not read."""
+    for name in (MATCHED_BY_MANY, MATCHED_BY_TRAINING):
+        lacking = sum(all(row["attack"] != name for row in result["rows"]) for result in found.values())
+        if lacking:
+            yield f"{lacking} of {len(found)} trainings were run before there was a {name}, and not read by it"
+
+
 def _paces(
     found: Iterable[Victim], preset: str, progress: Progress, folder: Path | None, workers: Workers
 ) -> dict[tuple[Ground, tuple[tuple[str, Any], ...]], float]:
@@ -171,7 +184,7 @@ def _rows(found: Mapping[Victim, Any], paces: Mapping[Any, float]) -> list[Row]:
     frame = summarised(seeds)
     about = seeds.drop_duplicates([*_WHAT]).set_index([*_WHAT])
     rows = [_row(one, about.loc[tuple(one[key] for key in _WHAT)]) for one in frame.to_dict("records")]
-    for name, attack, measure in (("oracle_skill", _ORACLE, "skill"), ("matched", _MATCHER, "identification")):
+    for name, attack, measure in (("oracle_skill", _ORACLE, "skill"), ("matched", MATCHED_BY_ONE, "identification")):
         known = {_what(row): row[measure] for row in rows if row["attack"] == attack}
         for row in rows:
             row[name] = known.get(_what(row))

@@ -13,7 +13,7 @@ DECIDING = (
     *("defend", "learn", "nets"),
     *(f"attack/{name}.py" for name in ("decoder", "matcher", "ridge", "witness")),
     *(f"audit/{name}.py" for name in ("evidence", "score", "stage", "truth")),
-    *(f"bench/keystone/{name}.py" for name in ("reading", "victim")),
+    *(f"bench/keystone/{name}.py" for name in ("matching", "reading", "victim")),
 )
 
 
