@@ -124,8 +124,10 @@ def test_a_reduced_preset_says_what_it_is_and_shortens_what_takes_longest(small)
     said = " ".join(progress.notes)
     assert "smoke, cut 4: 128 pictures trained on, 64 held out, 1 epochs of batches of 32, mnist_net" in said
     assert "up to 24 true pairs" in said and "the mean of 3;" in said and "one of 16 people" in said
-    assert "resnet18_narrow" in PICTURES.size_note("medium") and "small" not in presets_of(BENCHES[NAMES[4]])
-    assert quicker([{"name": "soteria", "rate": 0.95}], "small") == [{"name": "soteria", "rate": 0.95, "probes": 8}]
+    assert "resnet18_narrow" in PICTURES.size_note("medium")
+    assert presets_of(BENCHES["keystone-frontier-cut4"]) == ("smoke", "medium", "default", "paper")
+    assert "medium" not in presets_of(BENCHES["keystone-frontier-tables"]), "which wants no GPU"
+    assert quicker([{"name": "soteria", "rate": 0.95}], "medium") == [{"name": "soteria", "rate": 0.95, "probes": 8}]
 
 
 # -- who is attacked --------------------------------------------------------------------------------------------------

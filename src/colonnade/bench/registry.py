@@ -35,6 +35,12 @@ def also_smaller(bench: Work) -> Work:
     return bench
 
 
+def also_medium(bench: Work) -> Work:
+    """Mark a bench that has the preset `medium`, and whose readers would take a processor days even of less."""
+    bench.presets = tuple(preset for preset in PRESETS if preset != "small")  # type: ignore[attr-defined]
+    return bench
+
+
 def presets_of(bench: Bench) -> tuple[str, ...]:
     """Return the presets that a bench has."""
     return getattr(bench, "presets", _FOR_EVERYBODY)

@@ -51,7 +51,6 @@ class Size:
 
 SIZES = {
     "smoke": Size(128, 64, 1, 16, 24, 3, 1, 1, (1, 2)),
-    "small": Size(2000, 2000, 8, 200, 2000, 20, 10, 30, (2, 10)),
     "medium": Size(None, None, 6, 1000, 8000, 100, 15, 60, (5, 20)),
     "default": Size(None, None, 30, 1000, 8000, 100, 30, 60, (5, 20)),
     "paper": Size(None, None, 60, 1000, 8000, 100, None, 60, (5, 50)),
@@ -97,8 +96,8 @@ class Ground:
     def size_note(self, preset: str) -> str:
         """Return in words what is trained on here: presets change, and a result must tell what it was made with.
 
-        >>> Ground("cifar10", 4).size_note("small")
-        'small, cut 4: 2,000 pictures trained on, 2,000 held out, 8 epochs of batches of 64, resnet18_narrow'
+        >>> Ground("cifar10", 4).size_note("medium")
+        'medium, cut 4: all pictures trained on, all held out, 6 epochs of batches of 128, resnet18_narrow'
         """
         size = self.size(preset)
         return f"{preset}, cut {self.cut}: {images.pictures_note(size.private, size.held_out, self._task(preset))}"

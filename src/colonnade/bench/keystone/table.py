@@ -38,7 +38,7 @@ from colonnade.bench.keystone.setting import (
     Ground,
 )
 from colonnade.bench.keystone.victim import Victim, device_of
-from colonnade.bench.registry import BENCHES, Row, also_smaller
+from colonnade.bench.registry import BENCHES, Row, also_medium
 from colonnade.bench.workers import ALONE, Workers
 from colonnade.progress import Progress
 
@@ -70,28 +70,28 @@ _EXPLAINED = (
 
 
 @BENCHES.register("keystone-frontier")
-@also_smaller
+@also_medium
 def frontier(preset: str, progress: Progress, *, folder: Path | None = None, workers: Workers = ALONE) -> list[Row]:
     """Cost of accuracy against oracle skill on CIFAR-10, cuts 6 and 4: Keystone and every other defense."""
     return compare(_pictures(preset), preset, progress, folder, workers)
 
 
 @BENCHES.register("keystone-frontier-cut6")
-@also_smaller
+@also_medium
 def cut6(preset: str, progress: Progress, *, folder: Path | None = None, workers: Workers = ALONE) -> list[Row]:
     """The part of the frontier with every defense at the strength of the matrix, cut 6."""
     return compare({PICTURES: _of(CORE, preset)}, preset, progress, folder, workers)
 
 
 @BENCHES.register("keystone-frontier-grids")
-@also_smaller
+@also_medium
 def grids(preset: str, progress: Progress, *, folder: Path | None = None, workers: Workers = ALONE) -> list[Row]:
     """The part of the frontier with the other published strengths, cut 6."""
     return compare({PICTURES: _of(GRIDS, preset)}, preset, progress, folder, workers)
 
 
 @BENCHES.register("keystone-frontier-cut4")
-@also_smaller
+@also_medium
 def cut4(preset: str, progress: Progress, *, folder: Path | None = None, workers: Workers = ALONE) -> list[Row]:
     """The part of the frontier with fewer defenses and an earlier cut."""
     return compare({SHALLOW: _of(THIN, preset)}, preset, progress, folder, workers)
