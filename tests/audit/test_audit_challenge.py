@@ -24,7 +24,7 @@ import colonnade as co
 from colonnade.attack import Knowledge, make_attack, run_attack
 from colonnade.audit.attacks import fresh
 from colonnade.audit.challenge import export_challenge, read_challenge
-from colonnade.audit.evidence import draw_noise_from, working_copy
+from colonnade.audit.evidence import draw_noise_from, operator_seed, working_copy
 from colonnade.audit.held_out import divide, held_out_of
 from colonnade.audit.submission import score_challenge
 from colonnade.defend import DEFENSES, Defense
@@ -218,8 +218,9 @@ def test_the_operator_is_that_of_the_audit(folders, granted, defense):
 def test_the_operator_for_pictures_is_that_of_the_audit(folders):
     model = picture_model(defense={"name": "keystone", "veil": 4})
     evidence = read_challenge(export(model, ["defense_operator"], folders, party="left"))
-    h = torch.linspace(-3, 3, 64).view(2, 32)
-    assert torch.equal(evidence.defense_operator(h), model.parts["left"].bottom.defense.operator()(h))
+    h, defense = torch.linspace(-3, 3, 64).view(2, 32), model.parts["left"].bottom.defense
+    defense.seed(operator_seed("left", 0))
+    assert torch.equal(evidence.defense_operator(h), defense.operator()(h))
 
 
 CALIBRATED = [

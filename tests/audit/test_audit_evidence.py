@@ -1,6 +1,7 @@
 """What attacks are granted: if these fail, an audit lets attackers off with less than they would know."""
 
 from dataclasses import replace
+from itertools import combinations
 
 import pytest
 import torch
@@ -47,3 +48,30 @@ def test_imitators_with_too_few_records_have_none():
     few = {party: records.take(range(20)) for party, records in known.records.items()}
     imitation = veil_in(before_training("left", bottom, replace(known, records=few), seed=0).bottom_factory(3))
     assert not imitation.directions.any()
+
+
+@pytest.mark.parametrize("defense", ["gaussian", "bottleneck", {"name": "keystone", "veil": 4}])
+def test_who_imitates_two_parties_draws_twice(defense):
+    """A decoder of both parties' uploads would learn to take off noise that they share, and fail at that of victims."""
+    model = picture_model(defense=defense)
+    known = held_out_of(model, None, None)
+    h = torch.zeros(6, *model.parts["left"].bottom.upload(known.records["left"].take(range(1))).shape[1:])
+    told = {
+        (party, seed): before_training(party, model.parts[party].bottom, known, seed=seed)
+        for party in ("left", "right")
+        for seed in (0, 1)
+    }
+    drawn = [evidence.defense_operator(h) for evidence in told.values()]
+    assert all(not torch.equal(one, other) for one, other in combinations(drawn, 2))
+    again = before_training("left", model.parts["left"].bottom, known, seed=0).defense_operator(h)
+    assert torch.equal(again, drawn[0]), "an audit can be repeated"
+    if told["left", 0].disguise:
+        coins = [signs(model, party, evidence, known) for (party, _), evidence in told.items()]
+        assert all(not torch.equal(one, other) for one, other in combinations(coins, 2))
+
+
+def signs(model, party, evidence, known):
+    """Which pictures an imitator showed its network as they are, and which as negatives."""
+    x = model.parts[party].bottom.features(known.records[party])
+    worn = evidence.disguise(x[:64]) - x.mean(0)
+    return torch.sign((worn * (x[:64] - x.mean(0))).flatten(1).sum(1))

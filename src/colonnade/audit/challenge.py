@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -11,12 +11,13 @@ from torch import Tensor
 from colonnade.attack import Attack, Evidence, Insider, Knowledge
 from colonnade.audit.architecture import describe_architecture, factory_of
 from colonnade.audit.attacks import bottom_of, wants_repeats
-from colonnade.audit.evidence import twin_of, working_copy
+from colonnade.audit.evidence import operator_seed, twin_of, working_copy
 from colonnade.audit.held_out import held_out_of
 from colonnade.audit.sealed import check_free, seal, unseal
 from colonnade.audit.settings import settings_from
 from colonnade.audit.stage import Stage
 from colonnade.audit.submission import seal_truth
+from colonnade.defend.base import Defense
 from colonnade.errors import ConfigError, RunError, nearest
 from colonnade.federation.federation import Federation
 from colonnade.learn.model import Frames, VerticalModel
@@ -98,7 +99,9 @@ def read_challenge(folder: Path | str) -> Evidence:
             held[Knowledge.WEIGHTS] = network.eval()
         if Knowledge.DEFENSE_OPERATOR in granted:
             fitted = described.get("fitted", {})  # older folders have no such key, and most defenses need none
-            held[Knowledge.DEFENSE_OPERATOR] = _operator(described["defense"], described["recipe"], fitted)
+            twin = _twin(described["defense"], described["recipe"], fitted)
+            twin.seed(described.get("operator_seed", 0))  # nor this one
+            held[Knowledge.DEFENSE_OPERATOR] = twin.operator()
         return Evidence(tuple(described["input_shape"]), held)
     except (KeyError, ValueError, TypeError, RuntimeError) as error:
         where = str(Path(folder) / "challenge.json")
@@ -115,14 +118,12 @@ def _check_folders(target: Path, truth: Path) -> None:
         check_free(folder)
 
 
-def _operator(
-    defense: Mapping[str, Any], recipe: Mapping[str, Any], fitted: Mapping[str, float]
-) -> Callable[[Tensor], Tensor] | None:
-    """Return a defense's public operator, built as the victim's was: some defenses treat tables and pictures unlike."""
+def _twin(defense: Mapping[str, Any], recipe: Mapping[str, Any], fitted: Mapping[str, float]) -> Defense:
+    """Return a defense of the same kind, built as the victim's was: some treat tables and pictures unlike."""
     twin = twin_of(defense, 0)
     twin.extend(build_bottom(**recipe, seed=0), tuple(recipe["input_shape"]))
     twin.load_fitted(fitted)
-    return twin.operator()
+    return twin
 
 
 def _granted(knowledge: Attack | Iterable[str]) -> frozenset[Knowledge]:
@@ -164,4 +165,5 @@ def _plans(stage: Stage, victim: str, granted: frozenset[Knowledge]) -> dict[str
         plans["defense"] = bottom.defense.describe()
         plans["recipe"] = {name: building[name] for name in _RECIPE}
         plans["fitted"] = bottom.defense.fitted()
+        plans["operator_seed"] = operator_seed(victim, stage.seed)
     return plans

@@ -77,7 +77,7 @@ def before_training(party: str, bottom: BottomPart, auxiliary: HeldOut, *, seed:
     }
     if auxiliary.labels is not None:
         held[Knowledge.AUXILIARY_LABELS] = auxiliary.labels
-    draw_noise_from(party, bottom, seed, _OPERATOR)
+    bottom.defense.seed(operator_seed(party, seed), next(bottom.network.parameters()).device)
     operator = bottom.defense.operator()
     if operator is not None:
         held[Knowledge.DEFENSE_OPERATOR] = operator
@@ -158,8 +158,16 @@ def draw_noise_from(party: str, bottom: BottomPart, seed: int, stream: int = _NO
 
     Every party draws its own noise: whoever sees the same noise on two parties' uploads takes it off by subtraction.
     """
-    own = mixed_seed(seed, stream, zlib.crc32(party.encode())) >> 1
-    bottom.defense.seed(own, next(bottom.network.parameters()).device)
+    bottom.defense.seed(_party_seed(party, seed, stream), next(bottom.network.parameters()).device)
+
+
+def operator_seed(party: str, seed: int) -> int:
+    """Return what an attacker's imitation of a party's defense draws from: no secret, and another for each party."""
+    return _party_seed(party, seed, _OPERATOR)
+
+
+def _party_seed(party: str, seed: int, stream: int) -> int:
+    return mixed_seed(seed, stream, zlib.crc32(party.encode())) >> 1
 
 
 def device_of(part: Part) -> torch.device:

@@ -128,6 +128,16 @@ class Defense:
         """
         return _as_it_is if type(self).protect is Defense.protect else None
 
+    def imitators_stream(self) -> torch.Generator:
+        """Return a stream for the draws of whoever does as this defense does, and spend none of its own.
+
+        Parties whose streams differ have imitations that differ: noise that was the same for all of them could be
+        learned, and taken off, where theirs can't be.
+        """
+        twin = torch.Generator(self.generator.device)
+        twin.set_state(self.generator.get_state())
+        return torch.Generator().manual_seed(int(torch.randint(2**62, (), generator=twin, device=twin.device)))
+
     def imitated_disguise(self, known: Tensor) -> Callable[[Tensor], Tensor] | None:
         """Return what anybody who knows this defense and such records can do to records in the manner of `disguise`.
 

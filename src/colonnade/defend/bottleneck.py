@@ -117,7 +117,7 @@ class Bottleneck(LearnedDefense):
 
     def operator(self) -> Callable[[Tensor], Tensor]:
         """Return fresh noise of the same scale."""
-        generator = torch.Generator().manual_seed(0)
+        generator = self.imitators_stream()
         return lambda h: self._fresh(h, generator)
 
     def state_dict(self) -> dict[str, Tensor]:

@@ -78,7 +78,7 @@ class Compression(Defense, ABC):
 
     def operator(self) -> Callable[[Tensor], Tensor]:
         """Return the compression, with a random stream of its own; with feedback, what is sent in prediction."""
-        generator = torch.Generator().manual_seed(0)
+        generator = self.imitators_stream()
         return lambda h: h if self.feedback else self.compressed(h, generator)
 
     def meters(self) -> dict[str, float]:

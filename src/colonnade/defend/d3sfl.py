@@ -75,7 +75,7 @@ class D3SFL(LearnedDefense):
 
     def operator(self) -> Callable[[Tensor], Tensor]:
         """Return the same share of channels dropped at random, each with the same chance."""
-        generator = torch.Generator().manual_seed(0)
+        generator = self.imitators_stream()
 
         def drop(h: Tensor) -> Tensor:
             kept = (torch.rand(h.shape[:2], generator=generator) >= self.sparsity).to(h)

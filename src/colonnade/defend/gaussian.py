@@ -37,7 +37,7 @@ class Gaussian(Defense):
 
     def operator(self) -> Callable[[Tensor], Tensor]:
         """Return fresh noise of the same scale."""
-        generator = torch.Generator().manual_seed(0)
+        generator = self.imitators_stream()
         return lambda h: self._noisy(h, generator)
 
     def describe(self) -> dict[str, Any]:

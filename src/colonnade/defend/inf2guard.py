@@ -82,7 +82,7 @@ class Inf2Guard(LearnedDefense):
 
     def operator(self) -> Callable[[Tensor], Tensor]:
         """Return noise of the same kind, in proportion to the scale of what it is given."""
-        generator = torch.Generator().manual_seed(0)
+        generator = self.imitators_stream()
         return lambda h: h + self.sigma * h.std() * self._noise.draw(h, h, generator)
 
     def meters(self) -> dict[str, float]:

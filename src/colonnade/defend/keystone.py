@@ -158,6 +158,7 @@ class Keystone(Defense):
         if self._veil is None:
             return None
         twin = Keystone(self.veil, negatives=self.negatives)
+        twin.generator = self.imitators_stream()
         twin._veil = veil = Veil(tuple(known.shape[1:]), self.veil)
         if len(known) > self.veil:
             veil.fit(known)
@@ -174,7 +175,7 @@ class Keystone(Defense):
 
     def operator(self) -> Callable[[Tensor], Tensor]:
         """Return the same rounding, and fresh noise of the same scale."""
-        generator = torch.Generator().manual_seed(0)
+        generator = self.imitators_stream()
         return lambda h: self._sent(h, generator)
 
     def capacity_bits(self, uploads: int = 1) -> float:

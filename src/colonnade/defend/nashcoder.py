@@ -146,7 +146,7 @@ class NashCoder(Defense):
 
     def operator(self) -> Callable[[Tensor], Tensor] | None:
         """Return fresh noise of the same scale."""
-        generator = torch.Generator().manual_seed(0)
+        generator = self.imitators_stream()
         return (lambda h: h + self.sigma * self._noise.draw(h, h, generator)) if self.sigma else None
 
     def backward(self, x: Tensor, h: Tensor, upload: Tensor, grad: Tensor) -> None:

@@ -87,7 +87,7 @@ class PrivateRelease(Defense, ABC):
 
     def operator(self) -> Callable[[Tensor], Tensor]:
         """Return the same clipping with fresh noise of the same scale; bound and scale are no secrets."""
-        source, generator = NoiseSource(self.kind, memoise=False), torch.Generator().manual_seed(0)
+        source, generator = NoiseSource(self.kind, memoise=False), self.imitators_stream()
         return lambda h: self._release(h, h, source, generator)
 
     def fitted(self) -> dict[str, float]:
