@@ -7,14 +7,16 @@ from functools import partial
 import pandas as pd
 import pytest
 import torch
-from audit_parts import SETTINGS, Linear, Spy, row, table_federation
+from audit_parts import PARTIES, SETTINGS, Linear, Spy, row, table, table_federation
 
 import colonnade as co
 from colonnade.attack import ATTACKS
 from colonnade.audit import cell as cells_module
 from colonnade.audit import matrix as matrix_module
+from colonnade.audit.cell import Study, study_digest
 from colonnade.audit.matrix import cells_of, missing_of, run_matrix
 from colonnade.audit.result import AuditResult
+from colonnade.audit.settings import Settings
 from colonnade.audit.standing import standing_of
 from colonnade.defend import DEFENSES, Defense, Gaussian
 from colonnade.errors import ConfigError, RunError
@@ -473,3 +475,14 @@ def test_other_processes_find_the_same(tmp_path, engine, request):
         for name, options in (("here", {}), ("there", {"engine": engine, "jobs": 2}))
     )
     assert here.frame.equals(there.frame)
+
+
+def test_a_model_that_hides_another_secret_is_another_model():
+    """The table of a study that hides age would be that of one that hides sex, with no word said."""
+    frame = table().assign(sex=["f", "m"] * 120, smoker=["yes", "no", "no"] * 80)
+    digests = {
+        study_digest(Study(federation, co.Task(), Settings(), None))
+        for secrets in ({"lab": ["sex"]}, {"lab": ["smoker"]}, {"lab": ["sex", "smoker"]}, None)
+        for federation in [co.Federation.from_frame(frame, PARTIES, label=("clinic", "outcome"), secrets=secrets)]
+    }
+    assert len(digests) == 4

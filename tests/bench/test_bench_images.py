@@ -12,10 +12,12 @@ from bench_parts import Notes, striped_pictures
 from colonnade.attack import unsplit
 from colonnade.audit.audit import audit
 from colonnade.bench import BENCHES, Workers, run_bench
-from colonnade.bench.images import learning, proxy, risk, sets, speed, steering
+from colonnade.bench.images import classes, deployment, learning, proxy, risk, sets, speed, steering
 from colonnade.bench.images.matrix import KEYS, MEASURES, Trial, run_trial
 from colonnade.bench.images.published import Published, entry
 from colonnade.bench.images.setting import SIZES, Size, attacks_of, size_note, task_of
+from colonnade.bench.keystone.setting import PICTURES
+from colonnade.bench.keystone.victim import Victim
 from colonnade.errors import ConfigError
 from colonnade.learn.train import train
 from colonnade.measure.risk import push
@@ -70,6 +72,34 @@ def test_nobody_trains_on_what_is_held_out(small):
     assert len(set(rows)) == 240
     assert not tested[rows[federation.split == "train"]].any(), "published test pictures are never trained on"
     assert (federation.records[federation.active].label.to_numpy() == labels[rows]).all()
+
+
+def test_rows_of_other_pictures_are_not_taken_for_those_of_these(small, monkeypatch):
+    """A table would mix 10,000 pictures with 50,000, or one download with another, and nobody would hear of it."""
+    none = (("name", "none"),)
+    jobs = [
+        learning.Learning("cifar10", none, 0, "smoke"),
+        classes.Victim(none, "smoke"),
+        risk.Victim(none, 0, "smoke"),
+        deployment.Deployment(none, 0, "smoke"),
+        Victim(PICTURES, none, 0, "smoke"),
+    ]
+    before = [job.file_name for job in jobs]
+    assert before == [job.file_name for job in jobs]
+    images, labels, tested = small
+    brighter, longer = images // 2 + 100, np.concatenate([images, images[:20]])
+    others = ((brighter, labels, tested), (longer, np.resize(labels, len(longer)), np.resize(tested, len(longer))))
+    for other in others:
+        monkeypatch.setattr(sets, "_loaded", lambda name, other=other: other)
+        assert all(job.file_name != name for job, name in zip(jobs, before, strict=True))
+
+
+def test_a_part_of_a_set_is_called_a_part(small, monkeypatch):
+    assert sets.note_of("cifar10") == "CIFAR-10: 200 of its 50,000 training pictures are at hand"
+    tested = np.arange(60_000) >= 50_000
+    monkeypatch.setattr(sets, "_loaded", lambda name: (None, None, tested))
+    assert sets.note_of("cifar10") is None
+    assert sets.note_of("cifar100").startswith("in place of CIFAR-100")
 
 
 def test_few_pictures_still_hold_every_class(small, monkeypatch):
@@ -204,7 +234,7 @@ def test_final_accuracy_stands_beside_the_published_one(small):
     progress = Notes()
     rows = BENCHES["causshield-table3"]("smoke", progress)
     assert {row["defense"]: row["published_accuracy"] for row in rows} == {"none": 0.8921, "prune": 0.8472}
-    assert sets.SOURCES["emnist"].note in progress.notes
+    assert "EMNIST: digits only, 200 training pictures" in progress.notes
     assert size_note("emnist", "smoke") in progress.notes, "presets change: a result tells what it was made with"
 
 

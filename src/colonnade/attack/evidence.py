@@ -12,6 +12,8 @@ from torch import Tensor, nn
 from colonnade.errors import ConfigError, nearest
 
 T = TypeVar("T")
+Operator = Callable[[Tensor, Tensor], Tensor]
+"""Records and their representation to uploads."""
 
 
 class Knowledge(StrEnum):
@@ -68,6 +70,8 @@ class Evidence:
         moved: whether the victim moves its pictures a little each time it trains on them, as `task.augment` tells all.
         disguise: what the victim's defense does to records before its network sees them, with draws of the attacker's
             own; None where that is nothing, or where `defense_operator` is not granted.
+        imitation: what makes, of a bottom of the attacker's own, the operator of a defense that a representation alone
+            is too little for; None where `defense_operator` is there, or is not granted. See `operator_behind`.
 
     >>> import torch
     >>> evidence = Evidence((4,), {"uploads": torch.zeros(2, 3)})
@@ -79,6 +83,7 @@ class Evidence:
     held: Mapping[str, Any]
     moved: bool = False
     disguise: Callable[[Tensor], Tensor] | None = None
+    imitation: Callable[[nn.Module], Operator] | None = None
 
     uploads: ClassVar[_Thing[Tensor]] = _Thing(Knowledge.UPLOADS)
     labels: ClassVar[_Thing[Tensor]] = _Thing(Knowledge.LABELS)
@@ -97,16 +102,36 @@ class Evidence:
     def only(self, knowledge: Iterable[Knowledge], *, where: str) -> Evidence:
         """Return the part of the evidence that `knowledge` names; `where` is the attack that asks."""
         wanted = [name for name in knowledge if name in _THINGS]
-        missing = sorted(name for name in wanted if name not in self.held)
+        imitation = self._imitation_for(wanted)
+        instead = set() if imitation is None else {Knowledge.DEFENSE_OPERATOR}
+        missing = sorted(name for name in wanted if name not in {*self.held, *instead})
         if missing:
             remedy = "bring it along, or choose an attack that needs less"
             if missing == [Knowledge.DEFENSE_OPERATOR]:
-                remedy = "bring it along; where a defense keeps secrets nobody can: leave 'adaptive' out"
+                remedy = "bring it along; where a defense keeps secrets or wants records, leave 'adaptive' out"
             raise ConfigError(f"it needs {', '.join(missing)}, which is not there", where=where, remedy=remedy)
-        held: dict[str, Any] = {name: self.held[name] for name in wanted}
+        held: dict[str, Any] = {name: self.held[name] for name in wanted if name in self.held}
         if Knowledge.ARCHITECTURE in held and Knowledge.AUXILIARY_RECORDS not in held:
             # A veil that was fitted on records would tell of them.
             factory = held[Knowledge.ARCHITECTURE]
             held[Knowledge.ARCHITECTURE] = getattr(factory, "without_records", lambda: factory)()
         disguise = self.disguise if Knowledge.DEFENSE_OPERATOR in wanted else None
-        return Evidence(self.input_shape, held, self.moved, disguise)
+        return Evidence(self.input_shape, held, self.moved, disguise, imitation)
+
+    def operator_behind(self, shadow: nn.Module) -> Operator:
+        """Return what the victim's defense would make of records and of what `shadow` makes of them."""
+        if self.imitation is not None:
+            return self.imitation(shadow)
+        operator = self.defense_operator
+        return lambda records, representation: operator(representation)
+
+    def _imitation_for(self, wanted: Iterable[Knowledge]) -> Callable[[nn.Module], Operator] | None:
+        if self.imitation is None or Knowledge.DEFENSE_OPERATOR not in wanted:
+            return None
+        if Knowledge.AUXILIARY_RECORDS in wanted:
+            return self.imitation
+        # Surrogates that were made of records would tell of them.
+        without: Callable[[], Callable[[nn.Module], Operator] | None] = getattr(
+            self.imitation, "without_records", lambda: self.imitation
+        )
+        return without()

@@ -14,7 +14,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from colonnade.attack.evidence import Knowledge
+from colonnade.attack.evidence import Knowledge, Operator
 from colonnade.attack.insider import Insider
 from colonnade.errors import ConfigError, DataError, nearest
 from colonnade.learn.augment import Shifts
@@ -135,6 +135,7 @@ class Shadowing(Insider):
         self._moves = [self._moves_of(victim) for victim in self.victims]
         shadows = [self.make_shadow(victim, shapes[victim], self.new_seed()) for victim in self.victims]
         self.shadows = on_device(nn.ModuleList(shadows), self.device)
+        self._operators = self._operators_behind(self.shadows) if self.adaptive else []
         decoder = self.make_decoder(self.upload_layout.shape, self.record_layout.shape, self.new_seed())
         self.decoder = on_device(decoder, self.device)
         self._calibrated = False
@@ -234,8 +235,7 @@ class Shadowing(Insider):
         made = [upload.float() for upload in made]
         if not self.adaptive:
             return made
-        operators = [self.evidence[victim].defense_operator for victim in self.victims]
-        return [operate(upload) for operate, upload in zip(operators, made, strict=True)]
+        return [operate(*seen) for operate, *seen in zip(self._operators, strips, made, strict=True)]
 
     def calibrate(self, uploads: list[Tensor]) -> None:
         """Let pilots take after the first uploads that are seen; shadows of a known architecture need no such help."""
@@ -359,6 +359,9 @@ class Shadowing(Insider):
         if argument in self.may_be_nothing:
             return 0
         return NARROWEST if argument.endswith("width") else LEAST[type(usual)]
+
+    def _operators_behind(self, shadows: Iterable[nn.Module]) -> list[Operator]:
+        return [self.evidence[victim].operator_behind(one) for victim, one in zip(self.victims, shadows, strict=True)]
 
     def _moves_of(self, victim: str) -> Shifts | None:
         return Shifts(self.new_seed(), self.device) if self.evidence[victim].moved else None

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from torch.nn.modules.batchnorm import _BatchNorm
 
 from colonnade.attack.base import Attack, Strength
-from colonnade.attack.evidence import Evidence, Knowledge
+from colonnade.attack.evidence import Evidence, Knowledge, Operator
 from colonnade.attack.registry import ATTACKS
 from colonnade.errors import ConfigError, DataError
 from colonnade.nets.device import on_device, precision
@@ -103,7 +103,7 @@ class UnSplit(Attack):
         """Make an untrained clone of the bottom model."""
         seed = int(torch.randint(2**62, (), generator=self.generator))
         self.clone = on_device(by_batch_alone(evidence.bottom_factory(seed)), self.device).train()
-        self._operator: Callable[[Tensor], Tensor] | None = evidence.defense_operator if self.adaptive else None
+        self._operate: Operator | None = evidence.operator_behind(self.clone) if self.adaptive else None
         self._input_shape = evidence.input_shape
 
     def reconstruct(self, uploads: Tensor) -> Tensor:
@@ -155,7 +155,7 @@ class UnSplit(Attack):
         with precision(torch.device(self.device), self.mixed):
             representation: Tensor = self.clone(estimate)
         representation = representation.float()
-        return representation if self._operator is None else self._operator(representation)
+        return representation if self._operate is None else self._operate(estimate, representation)
 
     def _clone_for(self, records: int) -> nn.Module:
         if self.clone is None:

@@ -130,7 +130,7 @@ def study_digest(study: Study) -> str:
     federation = study.federation
     for party, records in federation.records.items():
         digest.update(f"{party} {party == federation.active}".encode())
-        for part in (records.table, records.label):
+        for part in (records.table, records.label, records.secrets):
             if part is not None:
                 digest.update(pd.util.hash_pandas_object(part).to_numpy().tobytes())
                 digest.update(repr(list(part.columns) if isinstance(part, pd.DataFrame) else part.name).encode())

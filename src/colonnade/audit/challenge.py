@@ -69,6 +69,9 @@ def export_challenge(
     victim = _victim(list(stage.targets.records), party)
     repeats = how.repeats if isinstance(knowledge, Attack) and wants_repeats(knowledge) else None
     evidence = stage.evidence(victim, repeats).only(granted, where="challenge")
+    if evidence.imitation is not None:
+        what = f"what '{bottom_of(stage.model, victim).defense.name}' does hangs on a bottom model, which no folder has"
+        raise ConfigError(what, where="challenge", remedy="run the attack with co.audit, or grant no defense_operator")
     described = {
         "knowledge": sorted(granted),
         "input_shape": list(evidence.input_shape),

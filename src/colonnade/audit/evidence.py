@@ -15,7 +15,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from colonnade.attack.evidence import Evidence, Knowledge
+from colonnade.attack.evidence import Evidence, Knowledge, Operator
 from colonnade.audit.held_out import HeldOut
 from colonnade.data.records import Records
 from colonnade.defend import make_defense
@@ -65,7 +65,7 @@ def evidence_on(
     if targets.labels is not None:
         held[Knowledge.LABELS] = targets.labels
     before = before_training(party, bottom, auxiliary, seed=seed)
-    return Evidence(before.input_shape, {**before.held, **held})
+    return replace(before, held={**before.held, **held})
 
 
 def before_training(party: str, bottom: BottomPart, auxiliary: HeldOut, *, seed: int) -> Evidence:
@@ -78,11 +78,12 @@ def before_training(party: str, bottom: BottomPart, auxiliary: HeldOut, *, seed:
     if auxiliary.labels is not None:
         held[Knowledge.AUXILIARY_LABELS] = auxiliary.labels
     bottom.defense.seed(operator_seed(party, seed), next(bottom.network.parameters()).device)
+    imitation = Imitation(bottom, known, operator_seed(party, seed)) if bottom.defense.imitated_by_bottom else None
     operator = bottom.defense.operator()
     if operator is not None:
         held[Knowledge.DEFENSE_OPERATOR] = operator
     disguise = bottom.defense.imitated_disguise(known)
-    return Evidence(tuple(bottom.recipe["input_shape"]), held, disguise=disguise)
+    return Evidence(tuple(bottom.recipe["input_shape"]), held, disguise=disguise, imitation=imitation)
 
 
 def prepared(bottom: BottomPart, records: Records) -> Tensor:
@@ -113,6 +114,33 @@ class BottomFactory:
     def without_records(self) -> BottomFactory:
         """Return the factory for who knows how the victim is built, and no record of the kind."""
         return replace(self, known=None)
+
+
+@dataclass(frozen=True)
+class Imitation:
+    """Makes, for a bottom of an attacker's own, a defense like the victim's, with draws and surrogates of its own.
+
+    Attributes:
+        bottom: the victim's; only what everybody is told of it is looked at.
+        known: prepared records that surrogates are made of; None where the attacker has none.
+        seed: of the draws.
+    """
+
+    bottom: BottomPart
+    known: Tensor | None
+    seed: int
+
+    def __call__(self, shadow: nn.Module) -> Operator:
+        """Build one; what `shadow` learns later counts."""
+        device = next(shadow.parameters()).device
+        twin = twin_of(self.bottom.defense.describe(), self.seed)
+        twin.seed(self.seed, device)
+        twin.meet(self.bottom.preparation)
+        return twin.behind(shadow, None if self.known is None else self.known.to(device))
+
+    def without_records(self) -> Imitation | None:
+        """Return the same for who has no records; None where there can't be one without."""
+        return None if self.bottom.defense.imitated_by_records else replace(self, known=None)
 
 
 def veiled(network: nn.Module, known: Tensor | None) -> nn.Module:

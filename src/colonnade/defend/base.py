@@ -45,6 +45,10 @@ class Defense:
     """The arguments that may name a file; in a party file it is relative to the folder of that file."""
     memoise: bool = False
     """Whether a record gets the same noise each time it is uploaded; it must then come unchanged each time."""
+    imitated_by_bottom: ClassVar[bool] = False
+    """Whether who has a bottom of their own can do as it does, though a representation alone is too little for that."""
+    imitated_by_records: ClassVar[bool] = False
+    """Whether an imitator with a bottom of their own needs records too."""
     knob: ClassVar[str | None] = None
     """The argument that sets its strength, the one that a table varies."""
     published_strengths: ClassVar[tuple[float, ...]] = ()
@@ -127,6 +131,18 @@ class Defense:
         that is uploaded as it is. None where what is done to it can't be said without secrets.
         """
         return _as_it_is if type(self).protect is Defense.protect else None
+
+    def behind(self, shadow: nn.Module, known: Tensor | None) -> Callable[[Tensor, Tensor], Tensor]:
+        """Return what this defense makes of records and of what `shadow`, an imitator's own bottom, makes of them.
+
+        It is called on a defense of the imitator's own, and only where `imitated_by_bottom`.
+
+        Args:
+            shadow: which may go on learning.
+            known: the imitator's records, prepared; None where it has none.
+        """
+        self.extend(shadow, () if known is None else tuple(known.shape[1:]))
+        return lambda x, h: self.protect(x, h, train=True)
 
     def imitators_stream(self) -> torch.Generator:
         """Return a stream for the draws of whoever does as this defense does, and spend none of its own.

@@ -46,6 +46,7 @@ class InvLDNP(Defense):
     """
 
     name: ClassVar[str] = "invl_dnp"
+    imitated_by_bottom: ClassVar[bool] = True
     knob: ClassVar[str | None] = "noise"
     published_strengths: ClassVar[tuple[float, ...]] = (0.08, 0.12, 0.15)
     cost: ClassVar[str] = (

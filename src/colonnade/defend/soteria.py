@@ -53,6 +53,7 @@ class Soteria(Defense):
     """
 
     name: ClassVar[str] = "soteria"
+    imitated_by_bottom: ClassVar[bool] = True
     knob: ClassVar[str | None] = "rate"
     published_strengths: ClassVar[tuple[float, ...]] = (0.90, 0.95, 0.99)
     cost: ClassVar[str] = "one forward-mode pass for each probe"

@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from colonnade.bench.images.matrix import defense_keys, device_here, introduce
-from colonnade.bench.images.sets import STRIPS, pictures
+from colonnade.bench.images.sets import STRIPS, fingerprint, pictures
 from colonnade.bench.images.setting import (
     FOUND_BY_UNSPLIT,
     PUBLISHED_DEFENSES,
@@ -65,7 +65,7 @@ class Victim:
         """A name that changes with everything that decides the result."""
         deciding = code("attack", "audit", "bench/images", "defend", "learn", "measure", "nets")
         counts = [CLASSES[self.preset], OF_EACH_CLASS[self.preset]]
-        return file_name(self.title, [self, SIZES[self.preset], counts], deciding)
+        return file_name(self.title, [self, SIZES[self.preset], counts, fingerprint(DATASET)], deciding)
 
     def run(self) -> dict[str, Any]:
         """Train, attack one class after the other, and return what was found of each."""

@@ -15,7 +15,7 @@ from statistics import fmean
 from typing import TYPE_CHECKING, Any
 
 from colonnade.bench.images.matrix import defense_keys, device_here, introduce
-from colonnade.bench.images.sets import STRIPS, pictures
+from colonnade.bench.images.sets import STRIPS, fingerprint, pictures
 from colonnade.bench.images.setting import SEEDS, SIZES, UNDEFENDED, Choice, attacks_of, defenses_of, task_of
 from colonnade.bench.kept import code, file_name, finished
 from colonnade.bench.registry import BENCHES, Row, also_smaller
@@ -70,7 +70,7 @@ class Deployment:
         """A name that changes with everything that decides the result."""
         deciding = code("attack", "audit", "bench/images/deployment.py", "defend", "learn", "nets")
         chosen = [SIZES[self.preset], task_of(DATASET, self.preset), attacks_of(["urvfl"], self.preset)]
-        return file_name(self.title, [self, *chosen], deciding)
+        return file_name(self.title, [self, *chosen, fingerprint(DATASET)], deciding)
 
     def run(self) -> list[Row]:
         """Train twice, and return what each way to deploy scores and gives away."""

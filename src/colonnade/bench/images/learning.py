@@ -10,7 +10,7 @@ from typing import Any
 
 from colonnade.bench.images.matrix import defense_keys, device_here, introduce
 from colonnade.bench.images.published import ACCURACY, entry
-from colonnade.bench.images.sets import pictures
+from colonnade.bench.images.sets import fingerprint, pictures
 from colonnade.bench.images.setting import PUBLISHED_DEFENSES, SEEDS, SIZES, UNDEFENDED, Choice, defenses_of, task_of
 from colonnade.bench.kept import code, file_name, finished
 from colonnade.bench.registry import BENCHES, Row, also_smaller
@@ -51,7 +51,9 @@ class Learning:
     @property
     def file_name(self) -> str:
         """A name that changes with everything that decides the run."""
-        return file_name(self.title, [self, SIZES[self.preset]], code("defend", "learn", "nets"))
+        task = task_of(self.dataset, self.preset).model_dump_json()
+        deciding = [self, SIZES[self.preset], task, fingerprint(self.dataset)]
+        return file_name(self.title, deciding, code("defend", "learn", "nets"))
 
     def run(self) -> dict[str, Any]:
         """Train, and return scores and curves."""

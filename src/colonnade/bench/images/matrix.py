@@ -10,7 +10,7 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 from colonnade.bench.images.published import Column, entry
-from colonnade.bench.images.sets import SOURCES, pictures
+from colonnade.bench.images.sets import note_of, pictures
 from colonnade.bench.images.setting import CUT, SEEDS, SIZES, Choice, attacks_of, defenses_of, size_note, task_of
 from colonnade.bench.registry import Row
 from colonnade.bench.revision import source_revision
@@ -79,7 +79,7 @@ def run_trial(
 
 def introduce(dataset: str, preset: str, progress: Progress) -> None:
     """Say what the pictures are, where they stand in for others, and how many are trained on and attacked."""
-    if note := SOURCES[dataset].note:
+    if note := note_of(dataset):
         progress.message(note)
     progress.message(size_note(dataset, preset))
 

@@ -12,7 +12,7 @@ from colonnade.audit.settings import Settings
 from colonnade.bench.images.matrix import defense_keys, device_here, introduce
 from colonnade.bench.images.proxy import CAUSAL_PROXY_NOTE, proxy_cosines
 from colonnade.bench.images.published import CAUSAL_PROXY, INVERSION_RISK, URVFL, entry
-from colonnade.bench.images.sets import pictures
+from colonnade.bench.images.sets import fingerprint, pictures
 from colonnade.bench.images.setting import REDUCED, SEEDS, SIZES, UNDEFENDED, Choice, attacks_of, defenses_of, task_of
 from colonnade.bench.kept import code, file_name, finished
 from colonnade.bench.registry import BENCHES, Row, also_smaller
@@ -75,7 +75,8 @@ class Victim:
     def file_name(self) -> str:
         """A name that changes with everything that decides the result."""
         deciding = code("attack", "audit", "bench/images", "defend", "learn", "measure", "nets")
-        return file_name(self.title, [self, SIZES[self.preset], _LOOKED_AT[self.preset]], deciding)
+        chosen = [SIZES[self.preset], _LOOKED_AT[self.preset], fingerprint(DATASET)]
+        return file_name(self.title, [self, *chosen], deciding)
 
     def run(self) -> dict[str, float | None]:
         """Train, attack, and return the measures; None where one could not be taken."""

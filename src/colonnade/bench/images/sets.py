@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 from dataclasses import dataclass
 from functools import cache
@@ -26,18 +27,21 @@ class Source:
     Attributes:
         loader: the data set's name in the registry.
         options: of its loader.
-        note: what a reader must know where it stands in for another set.
+        note: what a reader must know where it stands in for another set, or where `count` of `whole` are at hand.
+        whole: training pictures of the published set; None where no part of it could be taken for it.
     """
 
     loader: str
     options: tuple[tuple[str, Any], ...] = ()
     note: str | None = None
+    whole: int | None = None
 
 
+_PART = "{count:,} of its {whole:,} training pictures are at hand"
 SOURCES = {
-    "cifar10": Source("cifar10", note="CIFAR-10: 10,000 of its 50,000 training pictures are at hand"),
-    "mnist": Source("mnist", note="MNIST: 10,000 of its 60,000 training pictures are at hand"),
-    "emnist": Source("emnist", (("part", "digits"),), note="EMNIST: digits only, 8,000 training pictures"),
+    "cifar10": Source("cifar10", note=f"CIFAR-10: {_PART}", whole=50000),
+    "mnist": Source("mnist", note=f"MNIST: {_PART}", whole=60000),
+    "emnist": Source("emnist", (("part", "digits"),), note="EMNIST: digits only, {count:,} training pictures"),
     "cifar100": Source(
         "tiny_imagenet",
         (("classes", 100), ("size", 32)),
@@ -59,6 +63,25 @@ def data_folder() -> Path:
             "the picture data sets are not here", remedy="set COLONNADE_DATA to the folder above 'images'"
         )
     return folder
+
+
+def note_of(name: str) -> str | None:
+    """Return what a reader must know of these pictures; None where they are all of the published set."""
+    source, count = SOURCES[name], int((~_loaded(name)[2]).sum())
+    whole = source.whole is not None and count >= source.whole
+    return None if source.note is None or whole else source.note.format(count=count, whole=source.whole)
+
+
+def fingerprint(name: str) -> str:
+    """Return what tells these pictures from others of the same name: how many, all labels, some pictures.
+
+    What is at hand may be a part of a set, and the whole another time: rows of one are no rows of the other.
+    """
+    images, labels, tested = _loaded(name)
+    digest = hashlib.sha256(repr(images.shape).encode())
+    for part in (images[:: max(len(images) // 100, 1)], labels, tested):
+        digest.update(np.ascontiguousarray(part).data)
+    return digest.hexdigest()[:16]
 
 
 def pictures(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from colonnade.bench.images.matrix import Trial, run_trial
-from colonnade.bench.images.published import UNSPLIT, URVFL, WORSE_THAN_GUESSING
+from colonnade.bench.images.published import OF_FOUR_PICTURES, UNSPLIT, URVFL, WORSE_THAN_GUESSING
 from colonnade.bench.images.setting import (
     ALL_DEFENSES,
     FOUND_BY_UNSPLIT,
@@ -151,11 +151,13 @@ def oracles(preset: str, *names: str) -> tuple[str, ...]:
 
 def _unsplit(dataset: str, preset: str, progress: Progress, folder: Path | None, workers: Workers) -> list[Row]:
     progress.message(_SKILL)
+    progress.message(OF_FOUR_PICTURES[dataset])
     few = preset == "smoke"
     trial = Trial(
         dataset,
         _FEW if few else PUBLISHED_DEFENSES,
         ("unsplit", "ridge") if few else ("unsplit", "unsplit-adaptive", *oracles(preset)),
         threshold=FOUND_BY_UNSPLIT,
+        published={"unsplit": UNSPLIT.get(dataset, {})},
     )
     return run_trial(trial, preset, progress, folder, workers)

@@ -9,7 +9,7 @@ from colonnade.bench.equilibrium import setting as tables
 from colonnade.bench.equilibrium.sets import Scene, scene
 from colonnade.bench.equilibrium.table import ADULT, HOSPITAL
 from colonnade.bench.images import setting as images
-from colonnade.bench.images.sets import pictures
+from colonnade.bench.images.sets import fingerprint, pictures
 from colonnade.bench.images.setting import ALL_DEFENSES, PUBLISHED_DEFENSES, UNDEFENDED, Choice
 
 if TYPE_CHECKING:
@@ -88,6 +88,11 @@ class Ground:
     def metric(self) -> str:
         """How the task is scored: accuracy, or the area under the curve where one class is rare."""
         return "auc" if self.name == "hospital" else "accuracy"
+
+    @property
+    def fingerprint(self) -> list[str]:
+        """What tells pictures that are at hand from others; tables are always whole."""
+        return [] if self.cut is None else [fingerprint(self.name)]
 
     def size(self, preset: str) -> Size:
         """Return how much is trained on and attacked here."""

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from colonnade.bench.images.matrix import KEYS, MEASURES
-from colonnade.bench.images.sets import SOURCES
+from colonnade.bench.images.sets import SOURCES, note_of
 from colonnade.bench.images.setting import UNDEFENDED, Choice, quicker
 from colonnade.bench.kept import finished
 from colonnade.bench.keystone.front import COSTS, Point, contests, efficient, told
@@ -145,7 +145,7 @@ def _of(choices: Sequence[Choice], preset: str) -> Sequence[Choice]:
 
 def _notes(compared: Compared, preset: str) -> Iterable[str]:
     for dataset in dict.fromkeys(ground.dataset for ground in compared):
-        note = SOURCES[dataset].note if dataset in SOURCES else _TABLE_NOTES.get(dataset)
+        note = note_of(dataset) if dataset in SOURCES else _TABLE_NOTES.get(dataset)
         if note:
             yield note
     for ground in compared:

@@ -42,7 +42,7 @@ class Victim:
     @property
     def file_name(self) -> str:
         """A name that changes with everything that decides the result."""
-        deciding = [self, self.ground.size(self.preset), self.ground.learning(self.preset)]
+        deciding = [self, self.ground.size(self.preset), self.ground.learning(self.preset), *self.ground.fingerprint]
         return file_name(self.title, deciding, code(*DECIDING))
 
     def run(self) -> dict[str, Any]:

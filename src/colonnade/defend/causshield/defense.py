@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import fields
 from pathlib import Path
 from typing import Any, ClassVar, Literal, get_args
@@ -93,6 +93,8 @@ class CausShield(Defense):
     """
 
     name: ClassVar[str] = "causshield"
+    imitated_by_bottom: ClassVar[bool] = True
+    imitated_by_records: ClassVar[bool] = True
     files: ClassVar[tuple[str, ...]] = ("graph",)
     knob: ClassVar[str | None] = "rounds"
     published_strengths: ClassVar[tuple[float, ...]] = (20, 30)
@@ -231,6 +233,22 @@ class CausShield(Defense):
             adaptation.generator.calibrate(self._some_of(data) for _ in range(CALIBRATION_BATCHES))
             self._deployed = adaptation.generator
         self._adaptation = self._surrogates = None
+
+    def behind(self, shadow: nn.Module, known: Tensor | None) -> Callable[[Tensor, Tensor], Tensor]:
+        """Return the upload of a generator that unlearns what surrogates of known records change.
+
+        Its gradient reaches the shadow as if that had computed the upload, whatever the route.
+        """
+        if known is None:
+            raise ConfigError("surrogates are made of records", where="causshield", remedy="give some")
+        self.prepare(shadow, known)
+
+        def moved(x: Tensor, h: Tensor) -> Tensor:
+            with torch.enable_grad():
+                upload = self.protect(x.detach(), h.detach(), train=True)
+            return h + (upload.to(h) - h).detach()
+
+        return moved
 
     def rounds_at(self, step: int) -> int:
         """Return M at training step `step`."""
