@@ -258,6 +258,14 @@ def test_a_step_of_all_is_one_of_every_party_and_of_the_top_model(small, ground,
     assert learned == [Top, *(Bottom for held in federation.records.values() if held.has_features)]
 
 
+def test_whoever_knows_of_the_coin_is_shown_beside_whoever_does_not(small, tmp_path):
+    rows = BENCHES["keystone-coin"]("smoke", Notes(), folder=tmp_path)
+    assert [(row["knows"], row["seeds"], row["negatives"]) for row in rows] == [(False, 1, True), (True, 1, True)]
+    for row in rows:
+        assert row["skill_up_to_sign"] <= 1 and row["shuffled"] < 1 and 0 <= row["identification"] <= 1
+    assert BENCHES["keystone-coin"]("smoke", Notes(), folder=tmp_path) == rows, "kept"
+
+
 def test_a_party_learns_what_keystone_costs_it(small):
     rows = BENCHES["keystone-pace"]("smoke", Notes())
     assert [(row["dataset"], row["upload_bytes"]) for row in rows] == [
@@ -311,6 +319,7 @@ def test_costs_run_from_a_half_to_eight_points_and_losses_are_named():
 
 def test_there_are_the_whole_and_its_parts():
     assert [
+        "keystone-coin",
         "keystone-frontier",
         *(f"keystone-frontier-{part}" for part in ("cut4", "cut6", "grids", "tables")),
         "keystone-insiders",
