@@ -183,6 +183,36 @@ def test_patience_keeps_a_rare_class_among_the_training_records():
     assert _quick(patience=2, random_state=0).fit(X, y).predict(X).shape == (60,)
 
 
+@pytest.mark.parametrize(
+    "y",
+    [
+        np.arange(60) % 30,  # more classes than a tenth of the records
+        [2, *np.arange(99) % 2],  # a class of one record
+        [0, 0, 0, 0, 1],
+        [0, 1, 1],
+    ],
+)
+def test_patience_needs_no_class_with_many_members(y):
+    """The fit ended with an error of scikit-learn's about a test_size that nobody had given."""
+    X = np.random.default_rng(0).normal(size=(len(y), 3))
+    classifier = _quick(patience=2, batch_size=4).fit(X, y)
+    assert classifier.predict_proba(X).shape == (len(y), len(set(y)))
+    assert "validation_loss" in classifier.model_.history, "and some records were held back"
+    assert set(classifier.model_.classes) == set(range(len(set(y)))), "and each class was trained on"
+
+
+@pytest.mark.parametrize(
+    ("estimator", "X", "y"),
+    [(VerticalClassifier, [[0, 1], [1, 0]], ["a", "b"]), (VerticalRegressor, [[0.0, 1.0]], [1.0])],
+)
+def test_too_few_records_for_patience_are_told_as_such(estimator, X, y):
+    """Which parameter to change could not be read off the error."""
+    expected = "patience: a part of the records must be held back, and none of .* sample.s. can be spared"
+    with pytest.raises(EstimatorError, match=expected):
+        estimator(patience=1).fit(X, y)
+    estimator(epochs=1, hidden=(4, 4)).fit(X, y)
+
+
 def test_pipeline_grid_search_and_clone(iris):
     X, y = load_breast_cancer(return_X_y=True)
     search = GridSearchCV(

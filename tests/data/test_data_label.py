@@ -57,6 +57,16 @@ def test_classes_return_as_given_even_after_the_store(values):
     assert stored.classes == sorted(set(values))
 
 
+@pytest.mark.parametrize("codes", [[2**63, 2**63 + 1], [0, 2**64 - 1], [-(2**70), 2**70]])
+def test_codes_beyond_64_bits_return_as_given(codes):
+    """A label of 20-digit codes could be trained on and saved, and then no record be answered."""
+    label = LabelPreparation().fit(pd.Series(codes))
+    stored = preparation_from_dict(json.loads(json.dumps(label.to_dict())))
+    assert label.kind == "binary" and stored.inverse(stored.transform(pd.Series(codes))).tolist() == codes
+    small = LabelPreparation().fit(pd.Series([3, 5]))
+    assert small.inverse(np.array([0, 1])).dtype == np.int64, "others keep numpy's own type"
+
+
 def test_regression_targets_are_standardised_and_return_in_their_unit():
     series = pd.Series([10.0, 20.0, 30.0])
     label = LabelPreparation("regression").fit(series)

@@ -199,6 +199,26 @@ def test_image_folders_with_problems_say_which_file(tmp_path):
             read_records(tmp_path, "id", **arguments)
 
 
+def test_deep_pictures_are_refused_and_not_cut_off_at_white(tmp_path):
+    """Scans of 16 bits became white pages without a word, and a model was trained on them."""
+    levels = np.random.default_rng(0).integers(0, 256, (4, 4))
+    Image.fromarray(levels.astype(np.uint8)).save(tmp_path / "a.png")
+    assert np.array_equal(read_records(tmp_path, "id").images[0, 0], levels)
+    Image.fromarray((16 * levels).astype(np.uint16)).save(tmp_path / "b.png")
+    expected = r"b.png: a picture of mode 'I.*' has more than 8 bits a pixel .scale all to 8 bits, or give an .npz"
+    with pytest.raises(DataError, match=expected):
+        read_records(tmp_path, "id")
+
+
+@pytest.mark.parametrize("mode", ["I", "I;16", "I;16B", "F"])
+def test_every_way_of_storing_deep_pictures_is_known(tmp_path, monkeypatch, mode):
+    """Which mode a file opens in depends on its format and on Pillow's version: some would be cut off after all."""
+    Image.new("L", (4, 4)).save(tmp_path / "a.png")
+    monkeypatch.setattr(Image, "open", lambda file: Image.new(mode, (4, 4)))
+    with pytest.raises(DataError, match=f"a.png: a picture of mode '{mode}'"):
+        read_records(tmp_path, "id")
+
+
 def test_real_tables_are_read(shared_data):
     adult = read_table(shared_data / "tabular" / "adult.parquet")
     assert adult.shape == (48842, 17)

@@ -10,10 +10,12 @@ import pandas as pd
 import pytest
 
 import colonnade as co
-from colonnade.errors import DataError, RunError
+from colonnade.align.alignment import align
+from colonnade.errors import DataError, RefusedError, RunError
 from colonnade.learn.agreement import Agreement
 from colonnade.learn.answer import ask, serve
 from colonnade.learn.part import Part
+from colonnade.wire.local import LocalChannel
 from colonnade.wire.together import run_together
 
 PARTIES = {"clinic": ["age"], "lab": ["glucose", "insulin"], "insurer": ["claims"]}
@@ -66,6 +68,55 @@ def test_who_holds_none_of_the_records_is_imputed_as_in_one_process(models, abse
 def test_who_holds_none_of_the_records_is_refused_unless_asked_for_and_told_of_the_usual_slip(models):
     with pytest.raises(DataError, match=r"lab: lacks 30 of 30 records .*--missing impute; check that all use the same"):
         asked(models[0].parts, lab=range(100, 120))
+
+
+def says(model, **arrays):
+    """A lab that aligns as it should and then answers in its own way: first `held`, then each piece of `upload`."""
+
+    def live(channel, records):
+        align(channel, records.ids, active="clinic", order=("clinic", "lab"), policy="impute", may_lack_all=True)
+        held = {"held": arrays["held"]} if "held" in arrays else {}
+        channel.send("clinic", "answer", 0, held, {"model": model})
+        if "upload" in arrays:
+            channel.send("clinic", "answer", 1, arrays["upload"])
+
+    return live
+
+
+HELD = np.ones(ASKED, bool)
+MALFORMED = {
+    "nothing held": ({}, "sent nothing as 'held'"),
+    "another number of records": ({"held": np.ones(9, bool)}, r"sent bool \(9,\) as 'held' where bool \(30,\)"),
+    "held in other numbers": ({"held": np.full(ASKED, 7)}, r"sent int64 \(30,\) as 'held' where bool"),
+    "no upload": ({"held": HELD, "upload": {}}, "sent nothing as 'upload'"),
+    "an upload too few": ({"held": HELD, "upload": {"upload": np.zeros((29, 32))}}, r"sent float64 \(29, 32\)"),
+    "uploads of another width": ({"held": HELD, "upload": {"upload": np.zeros((30, 5))}}, r"sent float64 \(30, 5\)"),
+}
+
+
+@pytest.mark.parametrize("case", MALFORMED)
+def test_an_answer_that_is_none_is_refused_and_whose_it_is_said(models, case):
+    """The clinic's prediction would end with a traceback, and nobody would know which party to call."""
+    arrays, reason = MALFORMED[case]
+    parts, records = models[0].parts, federation().records
+    agreed = Agreement("town", tuple(PARTIES), "clinic", co.Task(), 0)
+    clinic = partial(ask, agreement=agreed, part=parts["clinic"], records=records["clinic"].take(np.arange(ASKED)))
+    lab = partial(says(parts["clinic"].model, **arrays), records=records["lab"].take(np.arange(ASKED)))
+    with pytest.raises(RefusedError, match=f"lab: {reason}.* was due"):
+        run_together({"clinic": partial(clinic, missing="impute"), "lab": lab, "insurer": lambda channel: None})
+
+
+def test_a_prediction_waits_for_a_living_party_as_long_as_that_computes(models, monkeypatch):
+    """A party with millions of records, or who is served last, would be given up while it computes."""
+    patient, receive = set(), LocalChannel._receive
+
+    def note(channel, *message):
+        patient.add(channel.patient)
+        return receive(channel, *message)
+
+    monkeypatch.setattr(LocalChannel, "_receive", note)
+    asked(models[0].parts)
+    assert patient == {True}
 
 
 @pytest.mark.parametrize("missing", ["refuse", "impute"])

@@ -2,6 +2,7 @@
 
 import copy
 import math
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
@@ -12,6 +13,7 @@ import colonnade as co
 from colonnade.data.split import TRAIN, assign_split
 from colonnade.errors import ConfigError
 from colonnade.learn.equilibrium import best_response_gaps, trajectory
+from colonnade.run import Run
 
 
 @pytest.fixture(scope="module")
@@ -250,6 +252,43 @@ def test_what_was_not_logged_is_not_guessed(hiding):
     logged = "cost_sex" in model.parts["lab"].result["history"][0]
     assert trajectory(model)["F"].notna().all() == logged
     del model.parts["lab"]
+    assert trajectory(model)["F"].isna().all()
+
+
+@pytest.fixture(scope="module")
+def everybody_hides(hiding):
+    """The clinic, which is active, has a secret of its own."""
+    clinic = hiding.records["clinic"]
+    tall = pd.DataFrame({"tall": np.where(clinic.table["age"] > 0, "yes", "no")}, index=clinic.ids)
+    return replace(hiding, records={**hiding.records, "clinic": replace(clinic, secrets=tall)})
+
+
+HIDE = {"name": "nashcoder", "alpha": 0.5, "sigma": 0.5}
+
+
+@pytest.mark.parametrize("labels", ["server", "shared"])
+def test_what_the_active_party_hides_counts_too(everybody_hides, labels, tmp_path):
+    """F told that all did well while the price of the active party's secret was left out, and nobody could see it."""
+    chosen, settings = {"clinic": HIDE, "lab": HIDE}, {"epochs": 3, "batch_size": 64, "labels": labels}
+    model = co.train(everybody_hides, chosen, progress=False, run=tmp_path, **settings)
+    frame, history = trajectory(model), model.history
+    np.testing.assert_array_equal(frame["privacy_clinic_tall"], history["head_loss_tall"])
+    np.testing.assert_array_equal(frame["c_clinic_tall"], history["cost_tall"])
+    np.testing.assert_allclose(frame["F"], frame["u"] - 0.5 * (frame["c_clinic_tall"] + frame["c_lab_sex"]))
+    logged = Run.open(tmp_path / "clinic").metrics()
+    np.testing.assert_array_equal(logged["head_loss_tall"].dropna(), history["head_loss_tall"])
+    np.testing.assert_array_equal(logged["train_loss"].dropna(), history["train_loss"])
+
+
+@pytest.mark.parametrize("party", ["clinic", "lab"])
+def test_losses_that_are_no_heads_make_no_cost_known(everybody_hides, party):
+    """A model that logged nothing of its heads was given an F in which hiding cost nothing."""
+    model = co.train(everybody_hides, {"clinic": HIDE, "lab": HIDE}, epochs=1, batch_size=64, progress=False)
+    result = model.parts[party].result
+    result["history"] = [
+        {name: value for name, value in row.items() if "tall" not in name and "sex" not in name} | {"psi": 1.0}
+        for row in result["history"]
+    ]
     assert trajectory(model)["F"].isna().all()
 
 

@@ -13,8 +13,10 @@ from colonnade.audit.cell import attack_victim
 from colonnade.audit.matrix import run_matrix
 from colonnade.errors import RunError
 from colonnade.report import gather, report_page
+from colonnade.report.flow import traffic
 from colonnade.report.verdict import sentences
 from colonnade.run import Run
+from colonnade.wire.message import Message
 
 
 def test_everything_in_a_folder_is_found(study):
@@ -40,6 +42,51 @@ def test_parties_of_one_discovery_show_its_graph_once(tmp_path):
     found = gather(tmp_path)
     assert [job.kind for job in found.jobs] == ["discovery"] and len(found.jobs[0].runs) == 3
     assert list(found.graphs) == ["search"]
+
+
+def left_behind(folder, config, sent=(), **result):
+    """Write the run folder that a party of a network keeps."""
+    run = Run.create(folder.name, config, folder.parent)
+    for kind, to in sent:
+        run.ledger.record(to, Message(folder.name, config["party"], kind, 0, {"upload": np.zeros(25, np.float32)}))
+    run.finish(result)
+
+
+@pytest.fixture
+def network(tmp_path):
+    """Two parties that trained twice and asked the second model, each under a folder of its own."""
+    for party, other in (("clinic", "lab"), ("lab", "clinic")):
+        for name, score in (("first", 0.7), ("second", 0.9)):
+            config = {"party": party, "federation": {"parties": {"clinic": {}, "lab": {}}}, "task": {"kind": "auto"}}
+            result = {"test": {"accuracy": score}} if party == "clinic" else {}
+            left_behind(tmp_path / party / name, config, [("gradient", other)], **result)
+        asked = {"party": party, "purpose": "predict", "run": "second"}
+        left_behind(tmp_path / party / "second-predict-1", asked, [("answer", other)])
+        left_behind(tmp_path / party / "second-align-1", {**asked, "purpose": "align"}, [("align.hello", other)])
+    return tmp_path
+
+
+def test_every_run_of_a_network_is_told(network):
+    """Of all that a party had done one run was told: its last prediction was called the training."""
+    runs = {"first": "training", "second": "training", "second-align-1": "alignment", "second-predict-1": "prediction"}
+    alone, all_of_them = gather(network / "clinic"), gather(network)
+    assert {job.name: job.kind for job in alone.jobs} == runs
+    assert {job.name for job in all_of_them.jobs} == {f"{party}/{run}" for party in ("clinic", "lab") for run in runs}
+    told = sentences(alone)[0]
+    assert "First: on the test records accuracy 0.7." in told and "Second: on the test records accuracy 0.9." in told
+    assert told[-2] == "Second-predict-1: a prediction of 2 parties has finished at clinic; 100 B were sent from there."
+    assert {kind for job in alone.jobs for kind in traffic(job)["kind"]} == {"gradient", "answer", "align.hello"}
+
+
+def test_every_graph_of_a_network_is_shown(tmp_path):
+    """A search that was done twice showed one of its graphs, under the name of the party."""
+    frame = pd.DataFrame([[0.0, 0.5], [0.0, 0.0]], list("ab"), list("ab"))
+    for name in ("first", "second"):
+        left_behind(tmp_path / "clinic" / name, {"party": "clinic", "task": {"kind": "discovery"}})
+        graph = co.CausalGraph(frame, {"a": "clinic", "b": "lab"})
+        graph.save(tmp_path / "clinic" / name / "graph.json")
+    assert list(gather(tmp_path).graphs) == ["clinic/first", "clinic/second"]
+    assert list(gather(tmp_path / "clinic").graphs) == ["first", "second"]
 
 
 def test_results_of_a_bench_are_found(tmp_path):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, Literal
 
 import numpy as np
@@ -86,8 +86,7 @@ class LabelPreparation:
         """Return class numbers as the original classes, or standardised targets in their original unit."""
         if self.kind == "regression":
             return np.asarray(prepared, dtype=np.float64) * self.statistics.scale + self.statistics.mean
-        kind = object if isinstance(self.classes[0], str) else type(self.classes[0])
-        return np.array(self.classes, dtype=kind)[np.asarray(prepared)]
+        return _as_array(self.classes)[np.asarray(prepared)]
 
     @property
     def statistics(self) -> LabelStatistics:
@@ -169,6 +168,16 @@ def _plain(label: pd.Series) -> list[Class]:
 
 def _sorted_classes(values: list[Class]) -> list[Class]:
     return sorted(set(values))  # of one type: see _plain
+
+
+def _as_array(classes: Sequence[Class]) -> npt.NDArray[Any]:
+    """Return classes as an array of their own type; of Python objects where numpy has none, as for huge integers."""
+    if isinstance(classes[0], str):
+        return np.array(classes, dtype=object)
+    try:
+        return np.array(classes, dtype=type(classes[0]))
+    except OverflowError:  # codes of 20 digits need not fit in 64 bits
+        return np.array(classes, dtype=object)
 
 
 def _target_statistics(label: pd.Series) -> LabelStatistics:

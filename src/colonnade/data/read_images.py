@@ -16,6 +16,7 @@ Images = npt.NDArray[np.generic]
 
 _SUFFIXES = {".png", ".jpg", ".jpeg", ".bmp", ".webp"}
 _CHANNELS = (1, 3)
+_DEEP = ("I", "F")
 
 
 def read_image_archive(
@@ -73,11 +74,22 @@ def _picture(file: Path) -> npt.NDArray[np.uint8]:
 
     try:
         with Image.open(file) as picture:
+            _require_eight_bits(picture.mode, file)
             grey = picture.mode in ("1", "L")
             pixels = np.asarray(picture.convert("L" if grey else "RGB"), dtype=np.uint8)
     except (OSError, ValueError, SyntaxError, Image.DecompressionBombError) as error:
         raise DataError(f"this is no readable image: {error}", where=str(file)) from None
     return pixels[:, :, None] if grey else pixels
+
+
+def _require_eight_bits(mode: str, file: Path) -> None:
+    """Refuse grey of more than 256 levels, in any of Pillow's modes for it: turned into 8 bits it is cut off at white.
+
+    What its range is, nobody here knows: 12 bits of a scanner lie in 16 bits of a file.
+    """
+    if mode.startswith(_DEEP):
+        remedy = "scale all to 8 bits, or give an .npz with images of float32 between 0 and 1"
+        raise DataError(f"a picture of mode '{mode}' has more than 8 bits a pixel", where=str(file), remedy=remedy)
 
 
 def _key(names: list[str], file: Path, *wanted: str) -> str:

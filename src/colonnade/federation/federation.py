@@ -86,15 +86,28 @@ class Federation:
         label: tuple[str, str] | None = None,
         id_column: str | None = None,
         secrets: Mapping[str, Sequence[str]] | None = None,
+        split: str | None = None,
     ) -> Federation:
-        """Take one frame per party; ids may overlap in part. Align with `co.align` before training."""
+        """Take one frame per party; ids may overlap in part. Align with `co.align` before training.
+
+        Args:
+            frames: each party's columns; the index holds the ids, where `id_column` names none.
+            label: (party, column).
+            id_column: the column with the ids, at every party.
+            secrets: each party's sensitive columns, which are no features.
+            split: a column at the label's party that says train, validation or test for each record; no feature.
+        """
         kept = dict(secrets or {})
         for party in kept:
             if party not in frames:
                 raise ConfigError(f"no party '{party}'", where="secrets", remedy=nearest(party, frames))
+        if label is not None and label[0] not in frames:
+            raise ConfigError(f"label owner '{label[0]}' is no party", where="label", remedy=nearest(label[0], frames))
+        active = label[0] if label else None
+        parts = None if split is None else _parts(frames, active, split)
         records = {
             party: Records.from_frame(
-                frame,
+                frame if parts is None or party != active else frame.drop(columns=[split]),
                 id_column=id_column,
                 label=label[1] if label and label[0] == party else None,
                 secrets=kept.get(party, ()),
@@ -102,9 +115,9 @@ class Federation:
             )
             for party, frame in frames.items()
         }
-        if label is not None and label[0] not in records:
-            raise ConfigError(f"label owner '{label[0]}' is no party", where="label", remedy=nearest(label[0], records))
-        return cls(records, label[0] if label else None)
+        if parts is not None and active is not None:
+            parts = parts.set_axis(records[active].ids)
+        return cls(records, active, split=parts)
 
     @classmethod
     def from_images(
@@ -150,6 +163,16 @@ class Federation:
             lines.append(f"  {party:<16} {role:<28} {len(records):>8} records, {held}")
         common = "not aligned yet" if self.rows is None else f"{len(next(iter(self.rows.values())))} aligned records"
         return "\n".join([*lines, f"  {common}"])
+
+
+def _parts(frames: Mapping[str, pd.DataFrame], active: str | None, split: str) -> pd.Series[Any]:
+    """Return the column of the active party that says what each of its records is for."""
+    if active is None:
+        raise ConfigError("only the label's party says what records are for", where="split", remedy="give label= too")
+    frame = frames[active]
+    if split not in frame.columns:
+        raise DataError(f"no column '{split}'", where=active, remedy=nearest(split, map(str, frame.columns)))
+    return frame[split]
 
 
 def _counted(columns: int) -> str:

@@ -394,10 +394,12 @@ class Active(Role):
         return patience is not None and self.course.best_epoch >= 0 and epoch - self.course.best_epoch >= patience
 
     def _log(self, epoch: int, row: dict[str, float]) -> None:
-        self.course.history.append(row)
+        """Note how the epoch went, and what this party's own defense measured in it."""
+        measured = {**row, **self.seat.defense.meters()}
+        self.course.history.append(measured)
         spent = {"seconds": time.monotonic() - self._began, "sent_bytes": self.channel.sent_bytes}
         if self.seat.run:
-            self.seat.run.log((epoch + 1) * self.timetable.steps_per_epoch, **row, **spent)
+            self.seat.run.log((epoch + 1) * self.timetable.steps_per_epoch, **measured, **spent)
         self.progress.advance((epoch + 1) * self.timetable.steps_per_epoch, **row)
 
 

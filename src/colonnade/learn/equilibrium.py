@@ -96,8 +96,8 @@ def trajectory(model: VerticalModel) -> pd.DataFrame:
     `u` is minus the training loss, `q_<party>` the weights and `q_distance` how far they moved since the epoch before
     (Euclidean); `privacy_<party>_<secret>` is the loss of the party's own head, high where it knows little, and
     `c_<party>_<secret>` the cost. F is given where all of its terms are known: the cost was logged, or is minus the
-    head's loss (`neg_ce`), for every party that hides something. Values are means over an epoch's batches, in which
-    the model moves on.
+    head's loss (`neg_ce`), for every party that hides something, the active one too. Values are means over an epoch's
+    batches, in which the model moves on.
     """
     history = model.history
     frame = pd.DataFrame({"epoch": history["epoch"], "u": -history["train_loss"]}).set_index("epoch", drop=False)
@@ -122,8 +122,9 @@ def _logged_costs(
 ) -> pd.Series[float]:
     """Put what the party logged into `frame`; return α times the sum of its costs, NaN where they are not known."""
     logged = pd.DataFrame(list(history)).set_index("epoch") if history else pd.DataFrame(index=frame.index)
-    total = pd.Series(0.0 if len(logged.columns) else math.nan, index=frame.index)
-    for column in logged.filter(regex="^head_loss_"):
+    heads = logged.filter(regex="^head_loss_")  # beside them stand what other layers and, at the active party, all log
+    total = pd.Series(0.0 if len(heads.columns) else math.nan, index=frame.index)
+    for column in heads:
         name = str(column).removeprefix("head_loss_")
         loss = frame[f"privacy_{party}_{name}"] = logged[f"head_loss_{name}"]
         if f"cost_{name}" in logged:

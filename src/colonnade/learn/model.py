@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import secrets
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -72,6 +73,14 @@ class VerticalModel:
         # Whoever passes a model on does not mean to pass on the records it was trained with.
         return {**vars(self), "federation": None}
 
+    def __setstate__(self, state: Mapping[str, Any]) -> None:
+        vars(self).update(state)
+        for part in self.parts.values():
+            if part.bottom:
+                # As after `load`: of two that go on with one stream, the difference of two uploads is free of noise.
+                defense = part.bottom.defense
+                defense.seed(secrets.randbits(256), defense.generator.device)
+
     @property
     def scores(self) -> dict[str, float]:
         """Scores on the test records; empty where the active party's part is not here."""
@@ -79,7 +88,7 @@ class VerticalModel:
 
     @property
     def history(self) -> pd.DataFrame:
-        """One row per epoch: losses and validation scores."""
+        """One row per epoch: losses and validation scores, weights, what the active party's own defense measured."""
         return pd.DataFrame(self._result.get("history", []))
 
     @property

@@ -69,6 +69,7 @@ def train(
     if federation.rows is None:
         raise DataError("the records are not aligned", where="federation", remedy="call co.align(federation) first")
     agreed = Agreement("local", federation.parties, federation.active, _task(task, settings), seed)
+    _require_split(federation, agreed.task)
     chosen = _defenses(defense, agreed)
     for party in agreed.parties:
         require_labels(chosen[party], agreed, party)
@@ -136,6 +137,18 @@ def _task(task: Task | None, settings: Mapping[str, Any]) -> Task:
             where=".".join(location),
             remedy=None if known else nearest(location[-1], known_keys(Task, location[:-1])),
         ) from error
+
+
+def _require_split(federation: Federation, task: Task) -> None:
+    """Refuse a task that names a column of parts where the federation has set none aside, or another one.
+
+    A random split in its place would test on records that should have been held out, and nobody would notice.
+    """
+    column = task.split.column
+    if column is None or (federation.split is not None and federation.split.name in (None, column)):
+        return
+    remedy = "name it as split= of Federation.from_frame or from_frames"
+    raise ConfigError("this federation has no such column", where="task.split.column", remedy=remedy)
 
 
 def _defenses(choice: DefenseChoice, agreed: Agreement) -> dict[str, Defense]:

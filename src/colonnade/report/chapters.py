@@ -43,33 +43,41 @@ def sections(study: Study) -> list[Section]:
 
 
 def comparison(studies: Sequence[Study]) -> Section:
-    """Return what parts several studies: scores, cost, and the strongest attack on each."""
-    rows = [_compared(study) for study in studies]
-    frame = pd.DataFrame(rows)
+    """Return what parts several studies: scores, cost, and the strongest attack on each model and defense."""
+    frame = pd.DataFrame([{**row, **_whole_of(study)} for study in studies for row in _compared(study)])
     blocks: list[Block] = [Table.of("Side by side", frame)]
     both = frame.dropna(subset=["score", SKILL]) if len(frame) else frame
     if len(both) > 1:
         title = "Accuracy against what the strongest attack found (upper left is best)"
-        shown = both.assign(label=both["study"])
+        shown = both.assign(label=both["study"] + ": " + both["job"])
         blocks.append(points(title, shown, across=SKILL, up="score", group="defense", label="label"))
     return Section("comparison", "Comparison", _COMPARISON, blocks)
 
 
-def _compared(study: Study) -> dict[str, Any]:
-    trained = next((job for job in study.jobs if job.kind == "training"), None)
-    test = (trained.result.get("test") or {}) if trained else {}
-    skills = [
-        float(row["skill"])
-        for audit in study.audits.values()
-        for row in audit.frame.to_dict("records")
-        if row["knowledge"] != BASELINE and not pd.isna(row["skill"])
-    ]
-    audited = next(iter(study.audits.values()), None)
+def _compared(study: Study) -> list[dict[str, Any]]:
+    """Return one row for each defense that an audit tells of; without an audit one for each training, or one at all."""
+    trained = {job.name: job.result.get("test") or {} for job in study.jobs if job.kind == "training"}
+    audited = [row for name, audit in study.audits.items() for row in _audited(name, audit)]
+    if len(audited) == len(trained) == 1 and audited[0]["score"] is None:
+        # An audit knows accuracies alone. Of a regression the one training beside it tells the score.
+        audited[0]["score"] = next(iter(trained.values())).get("r2")
+    scores = {name: test.get("accuracy", test.get("r2")) for name, test in trained.items()} or {"–": None}
+    alone = [{"job": name, "defense": "–", "score": score, SKILL: None} for name, score in scores.items()]
+    return [{"study": study.name, **row} for row in audited or alone]
+
+
+def _audited(name: str, audit: AuditResult) -> Iterator[dict[str, Any]]:
+    """Yield each defense with the accuracy of the models under it, and the skill of the strongest attack on them."""
+    rows = audit.frame
+    for defense, found in rows.groupby(defense_names(rows), sort=False):
+        attacks = found[found["knowledge"] != BASELINE]
+        numbers = {"score": found["accuracy"].mean(), SKILL: attacks["skill"].max()}
+        known = {what: None if pd.isna(number) else float(number) for what, number in numbers.items()}
+        yield {"job": name, "defense": str(defense), **known}
+
+
+def _whole_of(study: Study) -> dict[str, Any]:
     return {
-        "study": study.name,
-        "defense": str(audited.frame["defense"].iloc[0]) if audited is not None and len(audited.frame) else "–",
-        "score": test.get("accuracy", test.get("r2")),
-        SKILL: max(skills, default=None),
         "edges": next((len(graph.edges) for graph in study.graphs.values()), None),
         "sent bytes": sum(run.ledger.sent_bytes for job in study.jobs for run in job.runs.values()),
     }
@@ -329,4 +337,8 @@ _PRIVACY = (
 _BENCHES = "Rows of benches, published values beside ours where there are some."
 _COST = "Time of every phase, and what every party sent."
 _LEDGER = "A chain that is whole says that no line was changed or lost since it was written."
-_COMPARISON = "The same numbers of every study. They compare only where the records and the task are the same."
+_COMPARISON = (
+    "A row for each defense of each audit: what its model scored, and what the strongest attack on that model found; "
+    "without an audit for each training. Edges and bytes are those of the whole folder. Rows compare only where the "
+    "records and the task are the same."
+)

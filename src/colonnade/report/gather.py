@@ -21,11 +21,13 @@ DEPTH = 4
 """Folders are looked into so deep: a study holds jobs, a job parties, a party its run."""
 SUMMARY = "summary.json"
 """What a program that ran several jobs may leave beside them: sentences, phases, the command."""
+SHORT = {"align": "alignment", "predict": "prediction"}
+"""What a party's own run of a purpose is called; such a run has no task."""
 
 
 @dataclass(frozen=True)
 class Job:
-    """One training, discovery or alignment: a run folder of each party that is here.
+    """One training, discovery, alignment or prediction: a run folder of each party that is here.
 
     Attributes:
         name: the folder's, from the one that was asked for.
@@ -37,9 +39,11 @@ class Job:
 
     @property
     def kind(self) -> str:
-        """`training` or `discovery`."""
-        task = next(iter(self.runs.values())).config.get("task") or {}
-        return "discovery" if task.get("kind") == DISCOVERY else "training"
+        """`training`, `discovery`, `alignment` or `prediction`."""
+        config = next(iter(self.runs.values())).config
+        if short := SHORT.get(config.get("purpose", "")):
+            return short
+        return "discovery" if (config.get("task") or {}).get("kind") == DISCOVERY else "training"
 
     @property
     def result(self) -> dict[str, Any]:
@@ -49,10 +53,14 @@ class Job:
 
     @property
     def parties(self) -> int:
-        """How many took part: as many as the config names, of whom some may have their run folder elsewhere."""
+        """How many took part: as many as the config names, of whom some may have their run folder elsewhere.
+
+        A short run's config names nobody: those who were sent something have taken part.
+        """
         config = next(iter(self.runs.values())).config
         agreed = config.get("federation") or config
-        return max(len(self.runs), len(agreed.get("parties") or ()))
+        sent_to = (to for run in self.runs.values() for to in run.ledger.summary()["to"])
+        return max(len(self.runs), len(agreed.get("parties") or {*self.runs, *sent_to}))
 
 
 @dataclass(frozen=True)
@@ -130,11 +138,21 @@ def _audits(root: Path, files: Iterable[Path], matrices: Mapping[Path, Standing]
 
 
 def _jobs(root: Path, folders: Iterable[Path]) -> list[Job]:
-    """Put run folders that lie side by side together: parties of one job."""
-    groups: dict[Path, list[Run]] = {}
+    """Put run folders that lie side by side together where they are parties of one job."""
+    groups: dict[Path, dict[str, Run]] = {}
     for folder in folders:
-        groups.setdefault(folder if folder == root else folder.parent, []).append(Run.open(folder))
-    return [Job(_below(root, parent), {_party(run): run for run in runs}) for parent, runs in groups.items()]
+        run = Run.open(folder)
+        groups.setdefault(_job_folder(root, run), {})[_party(run)] = run
+    return [Job(_below(root, folder), runs) for folder, runs in groups.items()]
+
+
+def _job_folder(root: Path, run: Run) -> Path:
+    """Return the folder that a run's job is called after.
+
+    A simulation keeps a folder of each party side by side. Over a network, what lies side by side are one party's runs,
+    of which each is a job of its own.
+    """
+    return run.path.parent if run.path != root and _party(run) == run.path.name else run.path
 
 
 def _party(run: Run) -> str:
@@ -151,8 +169,8 @@ def _graphs(root: Path, files: Iterable[Path]) -> dict[str, CausalGraph]:
         if file.suffix != ".json" or b"colonnade causal graph" not in file.read_bytes()[:200]:
             continue
         graph = CausalGraph.load(file)
-        folder = file.parent.parent if (file.parent / "run.json").is_file() and file.parent != root else file.parent
-        name = _below(root, folder)
+        inside = (file.parent / "run.json").is_file()
+        name = _below(root, _job_folder(root, Run.open(file.parent)) if inside else file.parent)
         if name not in found or graph.reveal == "all":
             found[name] = graph
     return found

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal, Self
 
@@ -197,17 +198,31 @@ def _dealt(parties: Parties | None, columns: list[str]) -> dict[str, list[str]]:
 
 
 def _parts(target: npt.NDArray[Any], patience: int | None, *, stratify: bool, seed: int) -> npt.NDArray[np.str_]:
-    """Return `train` or `validation` for every record; a class with members enough is in both."""
+    """Return `train` or `validation` for every record; every class is trained on, and watched where all have room.
+
+    A class that no record is trained on could not be learned, and its validation records would have no loss.
+    """
     parts = np.full(len(target), "train", dtype="<U10")
-    if patience is not None:
-        chosen = train_test_split(
-            np.arange(len(target)),
-            test_size=VALIDATION_SHARE,
-            stratify=target if stratify else None,
-            random_state=seed % 2**32,
-        )[1]
-        parts[chosen] = "validation"
+    if patience is None:
+        return parts
+    count = math.ceil(VALIDATION_SHARE * len(target))
+    kinds = target if stratify else np.zeros(len(target))
+    classes, first, members = np.unique(kinds, return_index=True, return_counts=True)
+    if len(classes) == len(target):
+        what = f"a part of the records must be held back, and none of {len(target)} sample(s) can be spared"
+        raise DataError(what, where="patience", remedy="give more records of each class, or patience=None")
+    if members.min() >= 2 and count >= len(classes):
+        chosen = _drawn(np.arange(len(target)), count, kinds if stratify else None, seed)
+    else:
+        rest = np.delete(np.arange(len(target)), first)
+        chosen = rest if len(rest) <= count else _drawn(rest, count, None, seed)
+    parts[chosen] = "validation"
     return parts
+
+
+def _drawn(rows: npt.NDArray[Any], count: int, classes: npt.NDArray[Any] | None, seed: int) -> npt.NDArray[Any]:
+    drawn: npt.NDArray[Any] = train_test_split(rows, test_size=count, stratify=classes, random_state=seed % 2**32)[1]
+    return drawn
 
 
 def _unused(name: str, frame: pd.DataFrame) -> str:
