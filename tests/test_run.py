@@ -1,6 +1,9 @@
 """A run's folder: what a user would lose when a process is killed, a disk fills or a file is touched."""
 
+import errno
+import fcntl
 import json
+import os
 import signal
 import stat
 import subprocess
@@ -223,6 +226,16 @@ def test_two_processes_cannot_write_one_run(run):
         Run.open(run.path).log(1, loss=0)
 
 
+def test_who_only_looks_at_a_run_does_not_keep_it_from_going_on(run, monkeypatch):
+    """`colonnade watch` in another terminal would end `join --resume` with 'another process is writing this run'."""
+    run.fail("a test")
+    with (run.path / "run.json").open("rb") as look:
+        fcntl.flock(look, fcntl.LOCK_SH)
+        monkeypatch.setattr(run_module.time, "sleep", lambda _: fcntl.flock(look, fcntl.LOCK_UN))
+        with Run.resume(run.path) as again:
+            again.log(1, loss=0)
+
+
 def test_a_killed_run_is_interrupted_and_keeps_all_it_logged(tmp_path):
     code = """
 import sys
@@ -334,6 +347,20 @@ def test_a_torn_secret_is_refused(run, torn):
         _ = run.secret
     with pytest.raises(RunError, match=r"order\.secret: is damaged"):
         _ = run.order_secret
+
+
+def test_a_secret_that_cannot_be_written_is_told_with_its_file(run, monkeypatch):
+    """A full disk would end the run with 'Aborted.', and leave a file that looks like a secret."""
+
+    def full(_):
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    with monkeypatch.context() as patch:
+        patch.setattr("colonnade.run.os.fsync", full)
+        with pytest.raises(RunError, match="secret: cannot be written: No space left"):
+            _ = run.secret
+    assert not list(run.path.glob("*secret*"))
+    assert len(run.secret) == 32
 
 
 def test_a_half_written_secret_is_none(run):

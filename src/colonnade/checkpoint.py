@@ -6,6 +6,7 @@ import json
 import os
 import re
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -26,10 +27,15 @@ def write_arrays(path: Path, arrays: Mapping[str, Array], meta: Mapping[str, Any
     """Write `arrays` and JSON `meta` to `path` atomically and durably."""
     temporary = path.with_suffix(".partial")
     contiguous = {name: np.asarray(array, order="C") for name, array in arrays.items()}
-    save_file(contiguous, temporary, {"colonnade": json.dumps(meta)})
-    with temporary.open("rb") as file:
-        os.fsync(file.fileno())
-    temporary.replace(path)
+    try:
+        save_file(contiguous, temporary, {"colonnade": json.dumps(meta)})
+        with temporary.open("rb") as file:
+            os.fsync(file.fileno())
+        temporary.replace(path)
+    except (SafetensorError, OSError) as error:
+        with suppress(OSError):
+            temporary.unlink(missing_ok=True)
+        raise RunError(f"cannot be written: {error}", where=str(path), remedy="is the disk full?") from error
 
 
 def read_arrays(path: Path) -> tuple[dict[str, Array], dict[str, Any]]:

@@ -11,6 +11,7 @@ import shlex
 import shutil
 import sys
 import tempfile
+import time
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from datetime import UTC, datetime
@@ -36,6 +37,8 @@ _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
 _IDENTITY, _CONFIG, _METRICS, _RESULT = "run.json", "config.yaml", "metrics.jsonl", "result.json"
 _SECRET, _ORDER_SECRET = "secret", "order.secret"
 _SECRET_BYTES = 32
+_LOCK_TRIES, _LOCK_PAUSE = 50, 0.01
+"""Whoever only looks at a run holds its lock for a moment."""
 
 
 class Run:
@@ -255,12 +258,10 @@ class Run:
         if self._lock is not None:
             return
         lock = (self.path / _IDENTITY).open("rb")
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError as error:
+        if not _take_lock(lock):
             lock.close()
             remedy = "wait until it ends, or stop it"
-            raise RunError("another process is writing this run", where=str(self.path), remedy=remedy) from error
+            raise RunError("another process is writing this run", where=str(self.path), remedy=remedy)
         self._lock = lock
 
     def _is_written_elsewhere(self) -> bool:
@@ -340,8 +341,9 @@ def write_atomically(path: Path, data: bytes) -> None:
             os.fsync(file.fileno())
         temporary.replace(path)
     except OSError as error:
-        temporary.unlink(missing_ok=True)
-        raise RunError(f"cannot be written: {error.strerror}", where=str(path)) from error
+        with suppress(OSError):
+            temporary.unlink(missing_ok=True)
+        raise _unwritable(path, error) from error
 
 
 def _command() -> str | None:
@@ -380,20 +382,40 @@ def _make_folder(path: Path, config: dict[str, Any], identity: dict[str, str | N
         raise RunError(f"the run folder cannot be made: {error.strerror}", where=str(path)) from error
 
 
+def _take_lock(file: BinaryIO) -> bool:
+    """Lock `file` for this process alone; return False where another process keeps it."""
+    for _ in range(_LOCK_TRIES):
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            time.sleep(_LOCK_PAUSE)
+        else:
+            return True
+    return False
+
+
 def _write_secret(path: Path, secret: bytes) -> None:
     """Write a secret for the owner's eyes alone: it is on the disk before anything that is drawn from it is sent."""
     partial = path.with_name(f"{path.name}.partial")
-    partial.unlink(missing_ok=True)  # of a process that was killed; its mode may be another
-    partial.touch(mode=0o600)
-    with partial.open("wb") as file:
-        file.write(secret)
-        file.flush()
-        os.fsync(file.fileno())
-    partial.replace(path)
+    try:
+        partial.unlink(missing_ok=True)  # of a process that was killed; its mode may be another
+        partial.touch(mode=0o600)
+        with partial.open("wb") as file:
+            file.write(secret)
+            file.flush()
+            os.fsync(file.fileno())
+        partial.replace(path)
+    except OSError as error:
+        with suppress(OSError):
+            partial.unlink(missing_ok=True)
+        raise _unwritable(path, error) from error
 
 
 def _read_secret(path: Path) -> bytes:
-    secret = path.read_bytes()
+    try:
+        secret = path.read_bytes()
+    except OSError as error:
+        raise RunError(f"cannot be read: {error.strerror}", where=str(path)) from error
     if len(secret) != _SECRET_BYTES:
         raise _damaged(path)
     return secret
@@ -407,6 +429,10 @@ def _read_json(path: Path) -> dict[str, Any]:
     if not isinstance(value, dict):
         raise _damaged(path)
     return value
+
+
+def _unwritable(path: Path, error: OSError) -> RunError:
+    return RunError(f"cannot be written: {error.strerror}", where=str(path))
 
 
 def _damaged(path: Path, line: int | None = None) -> RunError:

@@ -171,6 +171,25 @@ def test_parties_that_were_told_different_things_all_stop(odd):
     assert any(f"registry: aligns with {field}" in str(error) for error in outcomes.values())
 
 
+@pytest.mark.parametrize("policy", ["drop", "impute"])
+def test_an_alignment_is_patient_and_what_follows_is_not(monkeypatch, policy):
+    """A party that encrypts millions of ids would be given up while it does, or a training wait a day for a step."""
+    patient = []
+    monkeypatch.setattr(courier_module.Courier, "hear", spied(courier_module.Courier.hear, patient))
+    channels = local_channels(PARTIES[:3])
+    run_each(channels, dict.fromkeys(channels, (1, 2)), {"active": "clinic", "order": PARTIES[:3], "policy": policy})
+    assert patient and all(patient)
+    assert not any(channel.patient for channel in channels.values())
+
+
+def spied(hear, patient):
+    def spy(courier, *words):
+        patient.append(courier._channel.patient)
+        return hear(courier, *words)
+
+    return spy
+
+
 def test_a_party_that_dies_midway_ends_the_others(monkeypatch):
     def dies(courier, *args):
         if courier.name == "lab":
@@ -253,6 +272,26 @@ def test_a_peer_that_sends_nonsense_is_named(kind, change, reason):
     outcomes = run_each(channels, {"clinic": [1, 2, 3, 4], "lab": [3, 4, 5, 6]}, options)
     assert isinstance(outcomes["clinic"], AlignmentError)
     assert re.search(reason, str(outcomes["clinic"]))
+
+
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [
+        ("policy", "x" * 100_000),
+        ("active", ["lab"] * 10_000),
+        ("order", {str(n): [n] for n in range(10_000)}),
+        ("kind", "x" * 100_000),
+        ("records", "many " * 10_000),
+    ],
+)
+def test_a_peer_that_sends_a_long_word_is_quoted_in_short(field, value):
+    """The reason would fill every party's terminal and run folder, and the name of the guilty one would be lost."""
+    channels = local_channels(("clinic", "lab"))
+    channels["lab"] = Tampering(channels["lab"], tampered("align.hello", lambda meta: meta | {field: value}))
+    options = {"active": "clinic", "order": ("clinic", "lab")}
+    outcomes = run_each(channels, {"clinic": [1, 2], "lab": [1, 2]}, options)
+    assert isinstance(outcomes["clinic"], AlignmentError) and outcomes["clinic"].where == "lab"
+    assert all(len(str(error)) < 500 for error in outcomes.values())
 
 
 @pytest.mark.parametrize(

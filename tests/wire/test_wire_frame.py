@@ -1,5 +1,6 @@
 """If these fail, tensors arrive changed, or bytes from outside are believed that should not be."""
 
+import gc
 import json
 
 import numpy as np
@@ -10,7 +11,7 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
 from colonnade.errors import FrameError
-from colonnade.wire.frame import Frame, check, decode, decode_meta, encode
+from colonnade.wire.frame import Frame, Written, check, decode, decode_meta, encode
 from colonnade.wire.header import DTYPES, Limits
 from colonnade.wire.message import Message
 
@@ -252,6 +253,24 @@ def test_each_limit_holds_at_both_ends(limits, reason):
         decode(encode(message).tobytes(), limits)
     with pytest.raises(FrameError):
         encode(message, 0, limits)
+
+
+def test_meta_that_nobody_may_send_is_not_read():
+    """A peer that leaves its own check out could fill the memory with twice what anybody is allowed."""
+    large, small = {"x": "y" * 400}, Limits(header_bytes=800)
+    with pytest.raises(FrameError, match="meta of 408 bytes is too large"):
+        encode(Message("r", "a", "k", 0, {}, large), 0, small)
+    with pytest.raises(FrameError, match="meta of 408 bytes is too large"):
+        decode(frame_with(header_with(meta=json.dumps(large)), b"\0" * 8), small)
+
+
+def test_meta_waits_as_text():
+    """As values, what a peer has sent and nobody has read takes 25 times the memory that it is allowed."""
+    meta = {"a": [[]] * 1000, "größe": 2}
+    got = decode(encode(Message("r", "a", "k", 0, {}, meta)).tobytes())[0].meta
+    assert isinstance(got, Written) and not any(isinstance(held, dict | list) for held in gc.get_referents(got))
+    assert got.read() == meta == got
+    assert (list(got), len(got), got["größe"]) == (list(meta), 2, 2)
 
 
 def test_an_odd_start_is_copied_into_place():

@@ -117,6 +117,15 @@ def test_a_patient_wait_is_as_long_as_a_peer_may_learn():
     assert Deadline().learn > 12 * 3600 > Deadline().reply
 
 
+def test_patience_is_given_back_however_it_ends():
+    """A training after an alignment would wait a day for an answer that takes seconds."""
+    a, _ = local_channels(["a", "b"], deadline=Deadline(reply=0.1, learn=30)).values()
+    with pytest.raises(ZeroDivisionError), a.patiently():
+        assert a.patience == 30
+        raise ZeroDivisionError
+    assert a.patience == 0.1
+
+
 def test_leaving_in_good_order():
     """What was sent before can be read; what was not is told at once."""
     a, b = local_channels(["a", "b"]).values()

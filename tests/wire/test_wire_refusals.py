@@ -14,7 +14,7 @@ from colonnade.wire.frame import encode
 from colonnade.wire.header import Limits
 from colonnade.wire.message import Message
 from colonnade.wire.preflight import Peer, check_peer
-from colonnade.wire.protocol import Confirmation, Denied, PacketKind, pack, read_words
+from colonnade.wire.protocol import Confirmation, Denied, Hello, PacketKind, Stop, pack, pack_words, read_words, unpack
 from colonnade.wire.rules import Window
 from colonnade.wire.tls import Credentials
 
@@ -124,9 +124,25 @@ def test_a_party_that_nobody_expects_is_not_talked_to(kits):
     """A good certificate alone does not make somebody part of this run."""
     listener = party(kits, "a", {})
     rogue = Rogue(kits, "d", listener.port)
-    assert "'d' is not expected" in read_words(rogue.answer, Denied).reason
+    assert read_words(rogue.answer, Denied).reason == "'d' is not expected to dial 'a'"
     rogue.leave()
     listener.abort("end")
+
+
+def test_two_files_with_the_parties_in_another_order_are_named_as_the_cause(kits):
+    """People would look for a firewall, or a wrong certificate, while two lines of a file stand the wrong way round."""
+    soon = Deadline(connect=0.6, reply=20, heartbeat=1)
+    dialled = party(kits, "a", {})
+    dials = {"order": ["a", "b"], "listen": "127.0.0.1:0", "deadline": soon}
+    backward = party(kits, "b", {"a": dialled.port}, **dials)
+    forward = party(kits, "a", {"b": backward.port}, **dials | {"order": ["b", "a"]})
+    with pytest.raises(AuthenticationError, match=r"b: does not accept us: 'a' is not expected .* in the same order"):
+        forward.connect()
+    waiting = party(kits, "a", {}, deadline=soon)
+    with pytest.raises(PeerLostError, match=r"b: was not there within 0\.6 s .* our address and our order of parties"):
+        waiting.connect()
+    for channel in (dialled, backward, forward, waiting):
+        channel.abort("end")
 
 
 def test_another_key_than_the_fingerprint_in_the_federation_file(kits, tmp_path):
@@ -351,6 +367,56 @@ def test_another_run_or_version_is_refused_at_the_first_word(kits):
         listener.recv("b", "upload", 0)
     for channel in (dialler, listener):
         channel.close()
+
+
+def test_a_second_command_of_a_party_in_another_run_is_denied_and_the_first_goes_on(kits):
+    """Who types `predict` in another terminal, with the same kit, would end days of everybody's training."""
+    with parties(kits) as channels:
+        channels["b"].send("a", "upload", 0)
+        channels["a"].recv("b", "upload", 0)
+        second = party(kits, "b", {"a": channels["a"].port}, run="test.predict")
+        with pytest.raises(RefusedError, match=r"a: refuses to talk: it is in run 'test\.predict', we are in run"):
+            second.connect()
+        second.close()
+        channels["b"].send("a", "upload", 1)
+        assert channels["a"].recv("b", "upload", 1).step == 1
+        channels["a"].send("b", "gradient", 1)
+        assert channels["b"].recv("a", "gradient", 1).step == 1
+
+
+LEFT_OVER = pack_words(PacketKind.HELLO, Hello("b", "yesterday", "an old process", "one that it talked to"))
+
+
+def test_what_is_left_of_an_earlier_run_does_not_end_the_next_one(kits, listener):
+    """A run that is started again under another name would end as soon as the peer's old process dials again."""
+    stale = Rogue(kits, "b", listener.port, first_words=LEFT_OVER)
+    assert read_words(stale.answer, Denied) == Denied("refused", "it is in run 'yesterday', we are in run 'test'")
+    stale.leave()
+    true = party(kits, "b", {"a": listener.port})
+    true.send("a", "upload", 0)
+    assert listener.recv("b", "upload", 0).sender == "b"
+    true.abort("end")
+
+
+def test_the_listener_says_that_only_an_earlier_process_came(kits):
+    """Nobody would know that the peer's old process has to be started anew, and in which run it still is."""
+    listener = party(kits, "a", {}, deadline=Deadline(connect=1, reply=20, heartbeat=1))
+    Rogue(kits, "b", listener.port, first_words=LEFT_OVER).leave()
+    with pytest.raises(PeerLostError, match=r"b: was not .* an earlier process of it came: it is in run 'yesterday'"):
+        listener.recv("b", "upload", 0)
+    listener.close()
+
+
+def test_a_long_reason_is_cut_by_whoever_quotes_it(kits):
+    """A dishonest peer could make an innocent party look guilty, by a word so long that its quotation is no packet."""
+    for letter in ("x", "ö", "\U0001f600"):
+        words = Stop("c", letter * 1_000_000, refused=False)
+        assert read_words(unpack(pack_words(PacketKind.STOP, words)), Stop) == Stop("c", letter * 500, refused=False)
+    with parties(kits) as channels:
+        channels["a"].abort("c: aligns with policy " + "x" * 1_000_000, culprit="c")
+        with pytest.raises(PeerLostError, match=r"c: c: aligns with policy x.* .says 'a'") as caught:
+            channels["b"].recv("a", "upload", 0)
+        assert caught.value.peer == "c" and len(str(caught.value)) < 600
 
 
 def test_nonsense_before_hello_harms_nobody(kits, listener):

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from colonnade.errors import ConfigError, DeadlineError, PeerLostError, RefusedError
 from colonnade.wire.deadline import Deadline
-from colonnade.wire.frame import Frame, encode
+from colonnade.wire.frame import Frame, decode, encode
 from colonnade.wire.inbox import Inbox
 from colonnade.wire.message import Message
 from colonnade.wire.outbox import Outbox
@@ -104,6 +104,17 @@ def test_allowed_kinds():
         judge.is_new(message(0, "decision"))
 
 
+def test_meta_is_read_when_it_is_taken():
+    """Role code that changes, keeps or writes down what it was told would meet a text instead of values."""
+    inbox = Inbox(rules())
+    said = Message("run", "b", "plan", 0, {}, {"names": ["age", "sex"]})
+    inbox.put(decode(encode(said).tobytes())[0])
+    taken = inbox.take("plan", 0, 1).meta
+    assert taken == said.meta and type(taken) is dict
+    inbox.put(decode(encode(Message("run", "b", "plan", 1)).tobytes())[0])
+    assert inbox.take("plan", 1, 1).meta == {}
+
+
 def test_a_dropped_repetition_counts_as_read():
     """Otherwise the sender would wait for room that never comes."""
     inbox = Inbox(rules())
@@ -133,7 +144,7 @@ def frame(size: int) -> Frame:
 
 def test_the_outbox_waits_for_room_and_ends_waiting():
     """Room comes from reading; without it the wait ends with the peer's name."""
-    outbox = Outbox("b", 0.2, Window(messages=10, bytes=100))
+    outbox = Outbox("b", lambda: 0.2, Window(messages=10, bytes=100))
     outbox.put(lambda number: frame(500))  # larger than the window, but nothing else is under way
     with pytest.raises(DeadlineError, match="b: does not read"):
         outbox.put(lambda number: frame(1))
@@ -143,7 +154,7 @@ def test_the_outbox_waits_for_room_and_ends_waiting():
 
 def test_a_failure_ends_a_wait_for_room():
     """A sender that waits for a peer that dies does not wait for the deadline."""
-    outbox = Outbox("b", 60, Window(messages=1))
+    outbox = Outbox("b", lambda: 60, Window(messages=1))
     outbox.put(lambda number: frame(1))
     threading.Timer(0.05, lambda: outbox.fail(PeerLostError("b", "died"))).start()
     started = time.monotonic()
@@ -158,7 +169,7 @@ def test_resending_after_cuts_delivers_every_byte_once(data):
     """A connection that is cut at any byte, with confirmations lost or late, delivers each frame once and in order."""
     sizes = data.draw(st.lists(st.integers(1, 30), min_size=1, max_size=8))
     frames = [encode(Message("r", "a", "k", n, {"x": np.arange(size)}), n) for n, size in enumerate(sizes)]
-    outbox, arrived, partial = Outbox("b", 1), [], b""
+    outbox, arrived, partial = Outbox("b", lambda: 1), [], b""
     for one in frames:
         outbox.put(lambda number, one=one: one)
     for _ in range(2000):

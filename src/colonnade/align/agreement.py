@@ -3,9 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from reprlib import Repr
 
 from colonnade.align.courier import DIGEST, HELLO, Courier
 from colonnade.errors import AlignmentError
+
+_REPR = Repr()
+"""For what a peer says: an error quotes it to everybody, however long it is."""
+_REPR.maxstring = _REPR.maxother = 60
+_REPR.maxlist = 20
 
 
 def agree(
@@ -22,7 +28,7 @@ def agree(
         for field in ("policy", "active", "order"):
             if theirs.get(field) != mine[field]:
                 raise AlignmentError(
-                    f"aligns with {field} {theirs.get(field)!r}, but '{courier.name}' with {mine[field]!r}",
+                    f"aligns with {field} {_REPR.repr(theirs.get(field))}, but '{courier.name}' with {mine[field]!r}",
                     where=peer,
                     remedy="use the same federation file at every party",
                 )
@@ -46,8 +52,9 @@ def compare_digests(courier: Courier, peers: Sequence[str], digest: str) -> None
 
 def _check_kind(name: str, mine: str, peer: str, theirs: object) -> None:
     if theirs != mine:
+        shown = _REPR.repr(theirs).strip("'")
         raise AlignmentError(
-            f"has {theirs} ids, but '{name}' has {mine} ids",
+            f"has {shown} ids, but '{name}' has {mine} ids",
             where=peer,
             remedy="give the id column the same type at both; as strings if leading zeros matter",
         )
@@ -56,6 +63,8 @@ def _check_kind(name: str, mine: str, peer: str, theirs: object) -> None:
 def _check_size(peer: str, records: object) -> int:
     if not isinstance(records, int) or isinstance(records, bool) or records < 1:
         raise AlignmentError(
-            f"announced {records!r} records", where=peer, remedy="run the same version of Colonnade at every party"
+            f"announced {_REPR.repr(records)} records",
+            where=peer,
+            remedy="run the same version of Colonnade at every party",
         )
     return records

@@ -92,13 +92,16 @@ def align(
     _check_arguments(channel, active, order, policy)
     own = check_ids(ids, channel.name)
     courier = Courier(channel, step)
-    sizes = agree(courier, policy=policy, active=active, order=order, kind=own.kind, records=len(own))
-    if policy == "drop":
-        return _align_common(courier, own, order, sizes)
-    if channel.name == active:
-        peers = [party for party in order if party != active]
-        return _offer_records(courier, own, peers, sizes, secret or secrets.token_bytes(32), may_lack_all=may_lack_all)
-    return _take_records(courier, own, active, sizes, may_lack_all=may_lack_all)
+    # Somebody may start hours later, and millions of ids take a party longer than any answer should.
+    with channel.patiently():
+        sizes = agree(courier, policy=policy, active=active, order=order, kind=own.kind, records=len(own))
+        if policy == "drop":
+            return _align_common(courier, own, order, sizes)
+        if channel.name == active:
+            peers = [party for party in order if party != active]
+            own_secret = secret or secrets.token_bytes(32)
+            return _offer_records(courier, own, peers, sizes, own_secret, may_lack_all=may_lack_all)
+        return _take_records(courier, own, active, sizes, may_lack_all=may_lack_all)
 
 
 def _align_common(courier: Courier, own: Ids, order: Sequence[str], sizes: dict[str, int]) -> Alignment:

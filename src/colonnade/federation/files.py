@@ -234,7 +234,7 @@ def read_party(path: Path | str) -> PartyFile:
 
 
 def federation_digest(federation: FederationFile) -> str:
-    """Return what parties compare at the start of a run: the same for files that mean the same, else different."""
+    """Return the same text for files that mean the same, else another; a run compares what it needs of them itself."""
     content = federation.model_dump(mode="json") | {"order": list(federation.parties)}
     return hashlib.sha256(json.dumps(content, sort_keys=True, separators=(",", ":")).encode()).hexdigest()
 

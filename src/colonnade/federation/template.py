@@ -10,8 +10,8 @@ from colonnade.federation.yaml_file import quoted
 FIRST_PORT = 7101
 
 _FEDERATION = """\
-# {name}: the same file at every party. Every party compares it with the others' before anything is sent.
-# 'colonnade check federation.yaml --party {first_file}.yaml' tells every problem at once.
+# {name}: the same file at every party. Once aligned, a run compares its parties, active, task and seed; a discovery
+# its settings and knowledge. 'colonnade check federation.yaml --party {first_file}.yaml' tells every problem at once.
 
 name: {name}
 

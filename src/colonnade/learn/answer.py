@@ -9,12 +9,13 @@ from torch import Tensor
 
 from colonnade.align.alignment import Alignment, align
 from colonnade.data.records import Records
-from colonnade.errors import DataError, DeadlineError, PeerLostError, RunError
+from colonnade.errors import DataError, DeadlineError, PeerLostError, RefusedError, RunError
 from colonnade.learn.agreement import Agreement
 from colonnade.learn.model import Missing, Prediction, answer
 from colonnade.learn.part import ANSWER_BATCH, Part, require_same_model
 from colonnade.learn.tensors import to_array, to_tensor
 from colonnade.wire.channel import Channel
+from colonnade.wire.message import Array, Message
 
 KIND = "answer"
 
@@ -46,7 +47,9 @@ def ask(channel: Channel, agreement: Agreement, part: Part, records: Records, mi
         uploads[part.party] = part.bottom.upload(records)
     for party in agreement.passive:
         try:
-            held, upload = _hear(channel, agreement, party, part, records)
+            # It may have as much to compute as the ones before it; that it lives shows all the while.
+            with channel.patiently():
+                held, upload = _hear(channel, agreement, party, part, records)
         except (PeerLostError, DeadlineError) as error:
             if missing == "refuse":
                 raise
@@ -72,18 +75,42 @@ def _hear(
     alignment = _align_pair(channel, agreement.active, party, records)
     first = channel.recv(party, KIND, 0)
     require_same_model(part.model, first.meta.get("model"), party)
-    held = first.tensors["held"]
+    held = _as_due(party, "held", first, (len(records),), "bool")
     count = int(held.sum())
     if not count:
         return np.zeros(len(records), bool), None
-    pieces = -(-count // ANSWER_BATCH)
-    arrays = [channel.recv(party, KIND, step).tensors["upload"] for step in range(1, pieces + 1)]
+    if part.top is None or party not in part.top.means:
+        remedy = "use the federation file that it was trained with"
+        raise RunError("the model here knows no upload of this party", where=party, remedy=remedy)
+    arrays = _uploads(channel, party, tuple(part.top.means[party].shape), count)
     upload = to_tensor(np.concatenate(arrays), torch.device("cpu"))
     # The alignment has its own secret order of the records: bring the answers into the order of the question.
     rows = alignment.rows[held]
     mask = np.zeros(len(records), bool)
     mask[rows] = True
     return mask, upload[torch.from_numpy(np.argsort(rows))]
+
+
+def _uploads(channel: Channel, party: str, shape: tuple[int, ...], count: int) -> list[Array]:
+    """Return `party`'s uploads for `count` records, each of this `shape`, in the pieces that they come in."""
+    pieces = []
+    for step, start in enumerate(range(0, count, ANSWER_BATCH), start=1):
+        due = (min(ANSWER_BATCH, count - start), *shape)
+        pieces.append(_as_due(party, "upload", channel.recv(party, KIND, step), due))
+    return pieces
+
+
+def _as_due(party: str, name: str, message: Message, shape: tuple[int, ...], dtype: str | None = None) -> Array:
+    """Return the array `name` of a message; refuse one that is not what is due."""
+    array = message.tensors.get(name)
+    if array is None or array.shape != shape or dtype not in (None, str(array.dtype)):
+        found = "nothing" if array is None else f"{array.dtype} {array.shape}"
+        raise RefusedError(
+            f"sent {found} as '{name}' where {dtype or 'an array of shape'} {shape} was due",
+            where=party,
+            remedy="run the same version of Colonnade at every party",
+        )
+    return array
 
 
 def _align_pair(channel: Channel, active: str, party: str, records: Records) -> Alignment:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import operator
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from types import TracebackType
 from typing import Any, Self
 
@@ -29,7 +30,7 @@ class Channel(ABC):
         sent_bytes, received_bytes: tensor payload so far.
         sent_messages: how many messages have been sent so far.
         progress: the highest step that this party has sent or asked for.
-        patient: whether `recv` waits as long as a peer may learn, and not as long as it may take to answer.
+        patient: whether we wait as long as a peer may learn, and not as long as it may take to answer.
     """
 
     def __init__(self, name: str, peers: tuple[str, ...], run: str, deadline: Deadline) -> None:
@@ -43,8 +44,17 @@ class Channel(ABC):
 
     @property
     def patience(self) -> float:
-        """How many seconds `recv` waits now."""
+        """How many seconds `recv`, and `send` for a peer that reads too slowly, wait now."""
         return self.deadline.learn if self.patient else self.deadline.reply
+
+    @contextmanager
+    def patiently(self) -> Iterator[None]:
+        """Wait as long as a living peer may take, while this lasts; one that has died is noticed all the same."""
+        before, self.patient = self.patient, True
+        try:
+            yield
+        finally:
+            self.patient = before
 
     @property
     def hands_over(self) -> bool:

@@ -114,7 +114,7 @@ class Listener:
         if hello.name in self._links:
             denied = self._judge(hello, certificate)
         else:
-            denied = Denied("authentication", f"'{hello.name}' is not expected to dial '{self._identity.name}'")
+            denied = Denied("authentication", self._unexpected(hello.name))
         if denied is not None:
             await context.write(pack_words(PacketKind.DENIED, denied))
             return
@@ -140,7 +140,7 @@ class Listener:
             return Denied("authentication", error.what)
         unlike = unlike_ours(hello, self._identity)
         if unlike is not None:
-            self._verdicts.refuse(link, RefusedError(unlike, where=hello.name))
+            self._note_stranger(link, hello, unlike)
             return Denied("refused", unlike)
         if link.over or link.left:
             return Denied("stale", "the run is over there")
@@ -150,6 +150,21 @@ class Listener:
         if hello.knows not in ("", self._identity.incarnation):
             return Denied("stale", f"'{self._identity.name}' was restarted during the run")
         return None
+
+    def _unexpected(self, name: str) -> str:
+        reason = f"'{name}' is not expected to dial '{self._identity.name}'"
+        # Who dials whom follows from the order, so a peer that we dial ourselves has another one in its file.
+        return f"{reason}: do both files list the parties in the same order?" if name in self._peers else reason
+
+    def _note_stranger(self, link: Link, hello: Hello, unlike: str) -> None:
+        """Take a process of the peer that can't be part of this run for what it is; it is denied in any case."""
+        if link.incarnation:
+            return  # the peer is here: what else it does, such as a prediction beside a training, is its own business
+        if hello.knows not in ("", self._identity.incarnation):
+            # What is left of an earlier run dials until it is told. The true peer may be about to start.
+            link.problem = RefusedError(f"an earlier process of it came: {unlike}")
+        else:
+            self._verdicts.refuse(link, RefusedError(unlike, where=hello.name))
 
 
 def _shown_certificate(context: Any) -> x509.Certificate:

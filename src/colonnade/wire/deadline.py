@@ -15,8 +15,8 @@ class Deadline:
         connect: how long a peer may take to appear when the run starts.
         reply: how long `recv` waits for a message, and `send` for a peer that reads too slowly.
         heartbeat: a peer that is silent or disconnected for longer is lost; every wait ends within two heartbeats.
-        learn: how long `recv` waits for a living peer while its channel is `patient`, instead of `reply`: a defense
-            may learn for hours before a party's first upload.
+        learn: how long both wait for a living peer while their channel is `patient`, instead of `reply`: a defense
+            may learn for hours before a party's first upload, and a party encrypts millions of ids for as long.
     """
 
     connect: float = 60.0

@@ -6,7 +6,7 @@ A frame is eight bytes with the length of the header, the header as JSON (see `h
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from math import prod
 from typing import Any, NamedTuple
 
@@ -53,6 +53,29 @@ class Frame(NamedTuple):
         return b"".join(self.buffers)
 
 
+class Written(Mapping[str, Any]):
+    """The meta of a message as it came: as values it takes up to 25 times as much, and many messages may wait."""
+
+    def __init__(self, text: str) -> None:
+        self._bytes = text.encode()
+
+    def read(self) -> dict[str, Any]:
+        """Return the values."""
+        return decode_meta(self._bytes.decode())
+
+    def __getitem__(self, name: str) -> Any:
+        return self.read()[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.read())
+
+    def __len__(self) -> int:
+        return len(self.read())
+
+    def __repr__(self) -> str:
+        return repr(self._bytes)
+
+
 def encode(message: Message, sequence: int = 0, limits: Limits = LIMITS) -> Frame:
     """Turn `message` into a frame; contiguous little-endian arrays are referred to, others copied.
 
@@ -90,6 +113,8 @@ def _head(message: Message, sequence: int, limits: Limits) -> tuple[bytes, Heade
 def decode(frame: memoryview | bytes, limits: Limits = LIMITS) -> tuple[Message, int]:
     """Turn a frame into its message and sequence number; the arrays are views of `frame`, and read-only.
 
+    The meta has been checked, and is still `Written`.
+
     Raises:
         FrameError: whatever is wrong with the bytes.
     """
@@ -110,7 +135,9 @@ def decode(frame: memoryview | bytes, limits: Limits = LIMITS) -> tuple[Message,
     if start + header.size < len(data):
         raise FrameError(f"{len(data) - start - header.size} bytes behind the last tensor")
     tensors = {tensor.name: _view(tensor, data, start) for tensor in header.tensors}
-    return Message(header.run, header.sender, header.kind, step, tensors, decode_meta(header.meta)), sequence
+    _check_meta(len(header.meta), limits)  # letters are no more than bytes: what may be sent may be read
+    meta = Written(header.meta) if decode_meta(header.meta) else {}
+    return Message(header.run, header.sender, header.kind, step, tensors, meta), sequence
 
 
 def encode_meta(meta: Mapping[str, Any], limits: Limits = LIMITS) -> str:
@@ -122,8 +149,7 @@ def encode_meta(meta: Mapping[str, Any], limits: Limits = LIMITS) -> str:
         size = len(text.encode())
     except (TypeError, ValueError, RecursionError) as error:
         raise FrameError(f"meta must be JSON: {error}", remedy="send arrays as tensors") from None
-    if size > limits.header_bytes // 2:
-        raise FrameError(f"meta of {size} bytes is too large", remedy="send large content as a tensor")
+    _check_meta(size, limits)
     return text
 
 
@@ -133,6 +159,11 @@ def decode_meta(text: str) -> dict[str, Any]:
     if not isinstance(meta, dict):
         raise FrameError("meta is not a JSON object")
     return meta
+
+
+def _check_meta(size: int, limits: Limits) -> None:
+    if size > limits.header_bytes // 2:
+        raise FrameError(f"meta of {size} bytes is too large", remedy="send large content as a tensor")
 
 
 def _wire_order(tensor: Array) -> Array:

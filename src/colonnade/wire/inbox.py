@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import threading
 import time
+from dataclasses import replace
 
 from colonnade.errors import DeadlineError, PeerLostError, RefusedError, WireError
+from colonnade.wire.frame import Written
 from colonnade.wire.message import Message
 from colonnade.wire.rules import Rules, refusal
 
@@ -99,7 +101,7 @@ class Inbox:
             message, size = self._waiting.pop((kind, step))
             self._waiting_bytes -= size
             self._count_read(size)
-            return message
+            return replace(message, meta=message.meta.read()) if isinstance(message.meta, Written) else message
         if self._failure is not None:
             raise self._failure.with_traceback(None)
         if self._rules.is_past(kind, step):

@@ -128,7 +128,7 @@ class NetworkChannel(Channel):
 
     def _link(self, peer: str, allowed: Mapping[str, frozenset[str] | None] | None) -> Link:
         rules = Rules(peer, self.run, allowed[peer] if allowed is not None else None, self.progress, WINDOW)
-        inbox, outbox = Inbox(rules), Outbox(peer, self.deadline.reply, WINDOW)
+        inbox, outbox = Inbox(rules), Outbox(peer, lambda: self.patience, WINDOW)
         heartbeat = self.deadline.heartbeat
         return Link(inbox, outbox, self.limits, heartbeat, on_stop=self._stopped_by, on_refusal=self._refuse)
 
@@ -176,9 +176,13 @@ class NetworkChannel(Channel):
             return PeerLostError(link.peer, what)
         if isinstance(link.problem, AuthenticationError):
             return link.problem
-        where = f" at {self._peers[link.peer].address}" if link.peer in self._dials else ""
+        where = ""
+        remedy = "start it in time; check the firewall, and that its file has our address and our order of parties"
+        if link.peer in self._dials:
+            where = f" at {self._peers[link.peer].address}"
+            remedy = "start it in time; check its address and the firewall"
         what = f"was not there{where} within {self.deadline.connect:g} s{problem}"
-        return PeerLostError(link.peer, what, remedy="start it in time; check its address and the firewall")
+        return PeerLostError(link.peer, what, remedy=remedy)
 
     def _fail(self, link: Link, failure: WireError) -> None:
         if isinstance(failure, PeerLostError):

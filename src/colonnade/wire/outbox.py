@@ -35,7 +35,7 @@ class Outbox:
     forgotten here) and when its role has read it (then there is room for more in the peer's memory).
     """
 
-    def __init__(self, peer: str, patience: float, window: Window = WINDOW) -> None:
+    def __init__(self, peer: str, patience: Callable[[], float], window: Window = WINDOW) -> None:
         self.peer, self._patience, self._window = peer, patience, window
         self._parcels: deque[Parcel] = deque()
         self._next_sequence = 0
@@ -132,10 +132,11 @@ class Outbox:
     def _wait_for_room(self, size: int, force: bool) -> None:
         deadline: float | None = None
         while self._failure is None and not (force or self._closed or self._has_room(size)):
-            deadline = deadline or time.monotonic() + self._patience
+            patience = self._patience()
+            deadline = deadline or time.monotonic() + patience
             remaining = deadline - time.monotonic()
             if remaining <= 0:
-                what = f"does not read what it is sent, waited {self._patience:g} s"
+                what = f"does not read what it is sent, waited {patience:g} s"
                 raise DeadlineError(what, where=self.peer)
             self._changed.wait(remaining)
         if self._failure is not None:

@@ -23,6 +23,7 @@ SMALL_CHUNK_BYTES = 1 << 16
 CHUNK_BYTES = (1 << 20) + (1 << 16)  # a tensor of 1 MiB and its header are one packet
 _PREFIX = struct.Struct("<B7xQQQQQQQ")
 _BODY_BYTES = 1 << 16
+_WORD_LENGTH = 500  # characters of each text in some words; far below what fits into a body, however it is escaped
 PACKET_BYTES = _PREFIX.size + max(CHUNK_BYTES, _BODY_BYTES)
 
 
@@ -117,8 +118,10 @@ def pack(
 
 
 def pack_words(kind: PacketKind, words: Hello | Denied | Stop) -> bytes:
-    """Return the packet of some `words`."""
-    return pack(kind, [json.dumps(asdict(words)).encode()])
+    """Return the packet of some `words`, long texts cut."""
+    # Whoever stops may quote what somebody else sent: words that can't be read would look like this party's own fault.
+    cut = {name: value[:_WORD_LENGTH] if isinstance(value, str) else value for name, value in asdict(words).items()}
+    return pack(kind, [json.dumps(cut).encode()])
 
 
 def unpack(data: bytes) -> Packet:
@@ -158,7 +161,7 @@ def _shown(value: Any) -> Any:
     """Make a peer's text safe to print."""
     if not isinstance(value, str):
         return value
-    return "".join(letter if letter.isprintable() else "?" for letter in value[:500])
+    return "".join(letter if letter.isprintable() else "?" for letter in value[:_WORD_LENGTH])
 
 
 class Assembly:
