@@ -53,6 +53,17 @@ def test_meta_arrives_as_json_does():
     assert b.recv("a", "plan", 0).meta == {"shape": [2, 3], "inner": {"n": 1}}
 
 
+def test_what_a_message_lacks_is_its_senders_fault():
+    """A peer of another version would end a party in a traceback, and the others would hear that it was to blame."""
+    clinic, lab = local_channels(["clinic", "lab"]).values()
+    clinic.send("lab", "hello", 0, {"held": np.ones(2)}, {"name": "x"})
+    told = lab.recv("clinic", "hello", 0)
+    assert (told.meta, told.meta.get("token"), "token" in told.meta) == ({"name": "x"}, None, False)
+    for held, name in ((told.meta, "token"), (told.tensors, "gradient")):
+        with pytest.raises(RefusedError, match=f"clinic: sent 'hello' without '{name}'"):
+            _ = held[name]
+
+
 def test_what_a_network_refuses_is_refused_here():
     """Kinds, steps and content follow the same rules, so that a role is right before it meets a network."""
     a, b = local_channels(["a", "b"], allowed={"a": frozenset({"upload"}), "b": None}).values()

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import threading
 import time
+from collections.abc import Mapping
 from dataclasses import replace
+from typing import Any
 
 from colonnade.errors import DeadlineError, PeerLostError, RefusedError, WireError
 from colonnade.wire.frame import Written
@@ -101,7 +103,7 @@ class Inbox:
             message, size = self._waiting.pop((kind, step))
             self._waiting_bytes -= size
             self._count_read(size)
-            return replace(message, meta=message.meta.read()) if isinstance(message.meta, Written) else message
+            return _taken(message)
         if self._failure is not None:
             raise self._failure.with_traceback(None)
         if self._rules.is_past(kind, step):
@@ -114,3 +116,20 @@ class Inbox:
     def _count_read(self, size: int) -> None:
         self.read_messages += 1
         self.read_bytes += size
+
+
+class Told(dict[str, Any]):
+    """What a message holds by name; that it lacks what is asked for is its sender's fault, and said to be."""
+
+    def __init__(self, held: Mapping[str, Any], message: Message) -> None:
+        super().__init__(held)
+        self._sender, self._kind = message.sender, message.kind
+
+    def __missing__(self, name: str) -> Any:
+        remedy = "run the same version of Colonnade at every party"
+        raise RefusedError(f"sent '{self._kind}' without '{name}'", where=self._sender, remedy=remedy)
+
+
+def _taken(message: Message) -> Message:
+    meta = message.meta.read() if isinstance(message.meta, Written) else message.meta
+    return replace(message, meta=Told(meta, message), tensors=Told(message.tensors, message))
