@@ -110,7 +110,7 @@ def test_meta_is_read_when_it_is_taken():
     said = Message("run", "b", "plan", 0, {}, {"names": ["age", "sex"]})
     inbox.put(decode(encode(said).tobytes())[0])
     taken = inbox.take("plan", 0, 1).meta
-    assert taken == said.meta and type(taken) is dict
+    assert taken == said.meta and isinstance(taken, dict)
     inbox.put(decode(encode(Message("run", "b", "plan", 1)).tobytes())[0])
     assert inbox.take("plan", 1, 1).meta == {}
 
