@@ -61,7 +61,8 @@ _EXPLAINED = (
     "each oracle has up to {pairs:,} true pairs: of people who were held out, then of people who were trained on. "
     "decoder-strong reads one upload, decoder-repeated the mean of {repeats}; witness kept every training upload, "
     "knows half of the people trained on and wants others of them; matcher names one of {targets:,} people and "
-    "guesses nothing, by one upload; matcher-repeated by {repeats} of each, matcher-witness by all those of training",
+    "guesses nothing, by one upload; matcher-repeated by {repeats} of each, read in two ways of which the one that "
+    "names more counts; matcher-witness by all those of training",
     "oracle_skill is the skill of decoder-strong, matched the identification of matcher, of the same defense; front "
     "says that no other defense or strength has less of both cost and oracle_skill, by means over seeds; step_ratio is "
     "a party's own step against an undefended one, timed alone; capacity_bits and upload_numbers are of one party "
